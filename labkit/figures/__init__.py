@@ -1,0 +1,1 @@
+"""The book's pictures: pure functions, numbers in and a figure out, one module a chapter."""

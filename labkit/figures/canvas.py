@@ -1,0 +1,110 @@
+"""What every picture of the book shares: its size, its colours, and how it becomes PNG or SVG.
+
+A `Drawing` is a matplotlib figure that no global registry knows, so nothing has to be closed. It shows itself in a
+notebook as a PNG, and as an SVG while the book is built (when LABKIT_STATIC is set). In its SVG black is the colour
+of the text around it, so that it follows the page's light or dark theme.
+"""
+
+import io
+import os
+import re
+
+import matplotlib
+from matplotlib.figure import Figure
+from PIL import Image
+
+# Mid-tones: each has a contrast of at least 3 : 1 against white and against the dark theme's background.
+BLUE, ORANGE, GREEN, RED, GREY = "#2f7fd6", "#d36a22", "#2b9660", "#d8504d", "#808080"
+
+FONT_SIZE = 8.5
+WIDTH = 5.2  # inches, which is 374 points: about the width of a phone, so that text stays legible there
+
+
+class Drawing(Figure):
+    """A figure that shows itself as PNG in a notebook and as SVG in the published book."""
+
+    def png(self):
+        """Return the picture as PNG bytes, the same on every run."""
+        drawn, small = io.BytesIO(), io.BytesIO()
+        self.savefig(drawn, format="png", dpi=120, facecolor="white")
+        # 64 colours are enough for these pictures and keep the notebooks small.
+        Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+        return small.getvalue()
+
+    def svg(self, prefix=""):
+        """Return the picture as an SVG element to be placed in a page; `prefix` keeps its ids apart from others'."""
+        buffer = io.StringIO()
+        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "labkit"}):
+            self.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+        return page_svg(buffer.getvalue(), prefix)
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        picture = {"image/svg+xml": self.svg()} if static() else {"image/png": self.png()}
+        return {**picture, "text/plain": repr(self)}
+
+
+def static():
+    """Tell whether the book is being built, so that what is shown must work without a kernel."""
+    return bool(os.environ.get("LABKIT_STATIC"))
+
+
+def canvas(height=2.6, width=WIDTH, **subplots):
+    """Return a new drawing and its axes, as `matplotlib.pyplot.subplots` would.
+
+    Parameters
+    ----------
+    height, width : float
+        Size in inches.
+    **subplots
+        Passed on to `Figure.subplots`.
+
+    Returns
+    -------
+    Drawing, Axes or array of Axes
+
+    Examples
+    --------
+    >>> fig, (left, right) = canvas(ncols=2)
+    >>> len(fig.axes)
+    2
+    """
+    fig = Drawing(figsize=(width, height), layout="constrained")
+    axes = fig.subplots(**subplots)
+    for ax in fig.axes:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize=FONT_SIZE)
+        for text in (ax.xaxis.label, ax.yaxis.label):
+            text.set_fontsize(FONT_SIZE)
+    return fig, axes
+
+
+def opacity(value):
+    """Return an opacity for an artist that an explorer may show later.
+
+    Of what is fully invisible, matplotlib leaves out the colours, and then nothing could make it appear.
+    """
+    return max(float(value), 1e-4)
+
+
+def page_svg(text, prefix=""):
+    """Make matplotlib's SVG fit to stand in a page beside others.
+
+    It loses its XML header, its metadata and its style sheet (which would reach the whole page), takes its colour for
+    text from the page, its numbers are rounded to thousandths, and its ids get a prefix.
+    """
+    text = text[text.index("<svg") :]
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.S)
+    text = re.sub(r'\s*<style type="text/css">\*\{(.*?)\}</style>', "", text, flags=re.S)
+    text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.S)
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]+)"[^>]*>', r'<svg viewBox="\1" fill="currentColor">', text, count=1)
+    text = re.sub(r"#000000\b|#262626\b", "currentColor", text)
+    text = re.sub(r"'DejaVu Sans'[^;\"]*sans-serif", "'DejaVu Sans', Verdana, sans-serif", text)
+    text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
+    text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"\d+\.\d{4,}", _shorter, tag.group()), text)
+    for pattern in (r'(\bid=")', r'(xlink:href="#)', r"(url\(#)"):
+        text = re.sub(pattern, rf"\g<1>{prefix}", text)
+    return re.sub(r"\n\s*", "\n", text).strip()
+
+
+def _shorter(number):
+    return f"{float(number.group()):.3f}".rstrip("0").rstrip(".")

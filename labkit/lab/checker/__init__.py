@@ -1,0 +1,73 @@
+"""Checks for the exercises of the lab and of the chapters, in the standard library alone.
+
+`check(name, answer)` prints a verdict, `run_check(name, answer)` returns it.
+"""
+
+import difflib
+
+from . import course
+from .exercises import EVERYTHING, LAB
+from .judge import SECONDS, judge
+from .result import UNKNOWN, Result
+
+__all__ = ["EVERYTHING", "LAB", "check", "course", "find", "run_check"]
+
+
+def find(name):
+    """Return the exercise of a name (with or without its leading underscore), or None."""
+    return EVERYTHING.get(str(name).lstrip("_"))
+
+
+def run_check(name, answer, seconds=SECONDS, boolean_masks=True):
+    """Return the Result of an answer to an exercise. It never raises, whatever the answer does.
+
+    Parameters
+    ----------
+    name : str
+        Name of the exercise.
+    answer : object
+        The function written, or the value computed by hand. None and `...` mean "not started".
+    seconds : float
+        How long the answer may take over all cases together.
+    boolean_masks : bool
+        Whether a function may also take its masks as Booleans (True = may attend) instead of adding them.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> run_check("std_of_scores", 8).passed
+    True
+    >>> print(run_check("softmax", lambda x: [1 / len(x)] * len(x)))  # doctest: +ELLIPSIS
+    ✗ softmax: exp turns differences of scores into ratios of weights.
+    ...
+    """
+    exercise = find(name)
+    if exercise is None:
+        near = difflib.get_close_matches(str(name), EVERYTHING, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        return Result(str(name), UNKNOWN, message=f"there is no exercise of this name.{hint}")
+    return judge(exercise, answer, seconds, boolean_masks)
+
+
+def check(name, answer=None):
+    """Judge an answer to an exercise and print the verdict.
+
+    Parameters
+    ----------
+    name : str
+        Name of the exercise, such as "softmax".
+    answer : object
+        The function that you wrote, on lists or on NumPy arrays, or the value that you computed by hand.
+
+    Examples
+    --------
+    >>> check("std_of_scores", 64)
+    ✗ std_of_scores: 64 is the variance: the standard deviation is its square root.
+        See chapter 3.
+    >>> check("softmax", ...)
+    ○ softmax: not started.
+    """
+    print(run_check(name, answer))

@@ -1,0 +1,189 @@
+"""Do the tests test? Break labkit in one place at a time: the module's own tests must fail each time."""
+
+import functools
+import inspect
+
+import mutation
+import numpy as np
+import pytest
+
+from labkit import attention, mask, softmax
+from labkit.source import Source
+
+# module: the mutants of its functions, each (function, a fragment of its source, what stands there instead)
+MUTANTS = {
+    "softmax": [
+        ("softmax", "np.exp(x - top)", "np.exp(x)"),
+        ("softmax", "np.exp(x - top)", "np.exp2(x - top)"),
+        ("softmax", "np.where(total == 0, 1, total)", "total"),
+        ("softmax", "axis=axis", "axis=-1"),
+        ("softmax", ".astype(dtype, copy=False)", ""),
+        ("softmax", 'np.errstate(over="ignore")', "np.errstate()"),
+        ("log_softmax", "x - top - np.log(np.where(total == 0, 1, total))", "np.log(np.exp(x - top) / total)"),
+        ("log_softmax", "x - top - np.log(", "x - np.log("),
+        ("entropy", "np.log(", "np.log2("),
+        ("entropy", "np.where(p > 0, p, 1)", "np.where(p > 0, p, 1) + 1e-9"),
+        ("entropy", "0.0 - np.sum", "-np.sum"),
+        ("softmax_jacobian", "- p[..., None, :]", "- p[..., :, None]"),
+        ("softmax_jacobian", "np.eye(sizes[\"n\"], dtype=p.dtype) - p[..., None, :]", "1 - p[..., None, :]"),
+        ("cross_entropy", "0.0 - np", "0.0 + np"),
+        ("cross_entropy", "log_softmax(logits)", "np.log(softmax(logits))"),
+        ("cross_entropy", "_check.ids", "()  # "),
+        ("random_scores", "q = rng.normal(mean, std", "q = rng.normal(mean, 1"),
+        ("_prepare", "np.any(top == np.inf)", "False"),
+        ("_prepare", "np.where(top == -np.inf, 0, top)", "top"),
+    ],
+    "attention": [
+        ("linear", "x @ w + b", "x @ w - b"),
+        ("linear", "_check.working(x, w, b)", "(*map(np.asarray, (x, w)), b, np.result_type(x, w))"),
+        ("project_qkv", "linear(source, w_v, b_v)", "linear(source, w_k, b_v)"),
+        ("project_qkv", "linear(x, w_q, b_q)", "linear(source, w_q, b_q)"),
+        ("project_qkv", "linear(source, w_k, b_k)", "linear(source, w_k, b_q)"),
+        ("scaled_dot_product_attention", "1 / math.sqrt(sizes[\"d_k\"])", "1"),
+        ("scaled_dot_product_attention", "1 / math.sqrt(sizes[\"d_k\"])", "1 / sizes[\"d_k\"]"),
+        ("scaled_dot_product_attention", "(q * scale) @", "q @"),
+        ("scaled_dot_product_attention", "masked(scores, mask)", "masked(scores, None)"),
+        ("scaled_dot_product_attention", "_weighted_sum(weights, v)", "(weights @ v)"),
+        ("scaled_dot_product_attention", "softmax(masked(", "softmax(axis=-2, x=masked("),
+        ("masked", "np.where(mask, scores, -np.inf)", "np.where(mask, -np.inf, scores)"),
+        ("masked", "np.where(mask, scores, -np.inf)", "np.where(mask, scores, -1e9)"),
+        ("masked", "np.where(mask == -np.inf, -np.inf, scores + mask)", "scores + mask"),
+        ("masked", "[-2:] == scores.shape[-2:]", "[-1:] == scores.shape[-1:]"),
+        ("_weighted_sum", "np.where(touched, np.nan,", "np.where(False, np.nan,"),
+    ],
+    "mask": [
+        ("causal_mask", "<=", "<"),
+        ("causal_mask", "<=", ">="),
+        ("causal_mask", " + (S - T)", ""),
+        ("causal_mask", "<= np.arange(T)[:, None] + (S - T)", "<= np.arange(T)[:, None] + (S - T) + 1"),
+        ("sliding_window_mask", "age < window", "age <= window"),
+        ("sliding_window_mask", "(age >= 0) & ", ""),
+        ("sliding_window_mask", " + (S - T)", ""),
+        ("padding_mask", 'side == "right"', 'side == "left"'),
+        ("padding_mask", ">= T - lengths", "> T - lengths"),
+        ("padding_positions", "np.cumsum(real, axis=-1) - 1", "np.arange(T)"),
+        ("padding_positions", "np.where(real, np.cumsum(real, axis=-1) - 1, 0)", "np.cumsum(real, axis=-1) - 1"),
+        ("to_additive", "np.where(mask, 0, -np.inf)", "np.where(mask, -np.inf, 0)"),
+        ("to_additive", "-np.inf", "-1e9"),
+        ("combine", "logical_and", "logical_or"),
+        ("combine", "if mask is not None", ""),
+        ("leaks", "found[:j, j] = ~same[:j]", "found[:j, j] = ~same[-1:].repeat(j, 0)"),
+        ("leaks", "found[:j, j]", "found[j, :j]"),
+        ("leaks", "(1 + np.abs(here)) * rng.normal(size=here.shape)", "rng.normal()"),
+        ("leaks", "equal_nan=True", "equal_nan=False"),
+        ("leaks", "fn(changed)", "fn(x.copy())"),
+    ],
+    "heads": [
+        ("split_heads", "n_heads, d_head).swapaxes(-2, -3)", "d_head, n_heads).swapaxes(-2, -3).swapaxes(-1, -3)"),
+        ("split_heads", ".swapaxes(-2, -3)", ""),
+        ("split_heads", "if rest:", "if False:"),
+        ("concat_heads", ".swapaxes(-2, -3)", ".swapaxes(-1, -3)"),
+        ("multi_head_attention", "split_heads(each, n_heads)", "split_heads(each, 1)"),
+        ("multi_head_attention", "linear(concat_heads(heads), w_o)", "concat_heads(heads)"),
+        ("multi_head_attention", "q, k, v, mask,", "q, k, v, None,"),
+        ("multi_head_attention", "w_q, w_k, w_v, context)", "w_q, w_k, w_v)"),
+        ("multi_head_attention", "[:, None, None], heads, 0)", "[:, None, None], heads, heads.mean())"),
+        ("multi_head_attention", "_one_for_each_head(keep_heads, n_heads)", "~_one_for_each_head(keep_heads, n_heads)"),
+        ("multi_head_attention", "weights.astype(dtype, copy=False)", "weights"),
+        ("_one_for_each_head", "keep_heads.dtype != bool or", ""),
+    ],
+    "norm": [
+        ("layer_norm", "- x.mean(axis=-1, keepdims=True, dtype=np.float64)", ""),
+        ("layer_norm", "+ eps)", ") + eps"),
+        ("layer_norm", "np.mean(centred**2, axis=-1, keepdims=True)", "np.var(x, axis=-1, ddof=1, keepdims=True)"),
+        (
+            "layer_norm",
+            "np.mean(centred**2, axis=-1, keepdims=True)",
+            "np.mean(x**2, axis=-1, keepdims=True) - np.mean(x, axis=-1, keepdims=True) ** 2",
+        ),
+        ("layer_norm", "eps=1e-5", "eps=1e-6"),
+        ("layer_norm", "y + bias", "y - bias"),
+        ("layer_norm", "np.where(root == 0, 1, root)", "root"),
+        ("layer_norm", ", dtype=np.float64", ""),
+        ("rms_norm", "mean_square + eps", "mean_square"),
+        ("rms_norm", "np.sqrt(mean_square + eps)", "np.sqrt(mean_square) + eps"),
+        ("rms_norm", "np.mean(np.square", "np.sum(np.square"),
+        ("rms_norm", "np.square(x, dtype=np.float64)", "np.square(x)"),
+        ("rms_norm", " * weight)", ")"),
+        ("rms_norm", "np.mean(np.square(x,", "np.mean(np.square(x - x.mean(axis=-1, keepdims=True),"),
+        ("rms_norm", "axis=-1", "axis=None"),
+    ],
+}  # fmt: skip
+CASES = [(module, i) for module, mutants in MUTANTS.items() for i in range(len(mutants))]
+
+
+@functools.cache
+def outcomes(module):
+    mutants = [(module, *mutant) for mutant in MUTANTS[module]]
+    return mutation.outcomes(mutation.ROOT / "tests" / f"test_{module}.py", mutants)
+
+
+@pytest.mark.parametrize("module", MUTANTS)
+def test_the_unbroken_module_passes(module):
+    assert outcomes(module)[0] == [0, ""]
+
+
+@pytest.mark.parametrize(("module", "i"), CASES)
+def test_the_mutant_is_caught(module, i):
+    code, _ = outcomes(module)[i + 1]
+    assert code == 1, f"survived: {MUTANTS[module][i]}"
+
+
+# --- the mechanism ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_broken_is_not_reported(tmp_path):
+    file = tmp_path / "test_small.py"
+    file.write_text(
+        "from labkit.mask import causal_mask\n\n"
+        "def test_first_row():\n    assert causal_mask(3)[0].tolist() == [True, False, False]\n\n"
+        "def test_last_row():\n    assert causal_mask(3)[2].all()\n"
+    )
+    mutants = [
+        ("mask", "causal_mask", "<=", "<="),  # the same
+        ("mask", "causal_mask", "(S - T)", "(S - T) + 0 * T"),  # means the same
+        ("softmax", "softmax", "x - top", "x"),  # broken, but not tested here
+        ("mask", "causal_mask", "<=", "<"),
+        ("mask", "causal_mask", "<=", ">="),
+        ("mask", "causal_mask", "<=", "!= 2 *"),
+    ]
+    codes, failed = zip(*mutation.outcomes(file, mutants), strict=True)
+    assert codes == (0, 0, 0, 0, 1, 1, 1)
+    assert [name.rpartition("::")[2] for name in failed[4:]] == ["test_first_row", "test_first_row", "test_last_row"]
+
+
+def test_a_test_file_that_cannot_run_is_no_catch(tmp_path):
+    (tmp_path / "test_broken.py").write_text("import no_such_module\n")
+    (tmp_path / "test_empty.py").write_text("")
+    assert mutation.outcomes(tmp_path / "test_broken.py", [])[0][0] not in (0, 1)
+    assert mutation.outcomes(tmp_path / "test_empty.py", [])[0][0] not in (0, 1)
+
+
+def test_every_alias_sees_the_mutant_and_afterwards_none():
+    x = np.array([1.0, 3.0])
+    right = softmax.softmax(x).tolist()
+    assert attention.softmax is softmax.softmax
+    source = inspect.getsource(softmax.softmax)
+    with mutation.apply("softmax", "softmax", "x - top", "-(x - top)"):
+        assert attention.softmax(x).tolist() == right[::-1]
+        assert inspect.getsource(softmax.softmax) == source
+    assert attention.softmax(x).tolist() == right
+    with pytest.raises(KeyError), mutation.apply("softmax", "softmax", "x - top", "top - x"):
+        raise KeyError
+    assert softmax.softmax(x).tolist() == right
+
+
+def test_defaults_methods_and_properties_are_swapped_too():
+    with mutation.apply("mask", "causal_mask", "S=None", "S=4"):
+        assert mask.causal_mask(2).shape == (2, 4)
+    assert mask.causal_mask(2).shape == (2, 2)
+    shown = Source(mask.causal_mask)
+    with mutation.apply("source", "Source.__repr__", "self.text", "'broken'"):
+        assert repr(shown) == "broken"
+    assert repr(shown) == shown.text
+
+
+@pytest.mark.parametrize(("fragment", "times"), [("x + top", 0), ("total", 3), ("Parameters", 0)])
+def test_the_fragment_must_occur_exactly_once_outside_the_docstring(fragment, times):
+    with pytest.raises(ValueError, match=rf"occurs {times} times in the source of labkit\.softmax\.softmax"):
+        mutation.swap("softmax", "softmax", fragment, "")
