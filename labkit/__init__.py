@@ -10,11 +10,22 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _MODULES = (
+    "accounting",
     "attention",
+    "block",
+    "embedding",
     "explore",
+    "ffn",
     "figures",
+    "flash",
+    "heads",
+    "kv_cache",
     "lab",
     "mask",
+    "model",
+    "norm",
+    "rope",
+    "sampling",
     "softmax",
     "source",
 )

@@ -74,7 +74,8 @@ def outcomes(test_file, mutants):
     -------
     list of [int, str]
         For the unbroken functions and for each mutant in turn: pytest's exit code (0 = all passed, 1 = a test failed;
-        anything else means that no test has judged), and the name of the test that failed.
+        anything else means that no test has judged; −1 that there is no such mutant), and the name of the test that
+        failed.
     """
     command = [sys.executable, __file__, str(test_file)]
     done = subprocess.run(command, input=json.dumps(mutants), capture_output=True, text=True, cwd=ROOT, timeout=300)
@@ -101,8 +102,10 @@ class _FirstFailure:
 
 def _run(test_file):
     first = _FirstFailure()
-    options = ["-x", "-q", "--no-header", "--tb=no"]
-    for plugin in ("cacheprovider", "randomly", "unraisableexception"):  # the last collects garbage for half the time
+    # Without the project's own options: a worker of xdist would be another process, in which nothing is broken.
+    options = ["-x", "-q", "--no-header", "--tb=no", "--override-ini=addopts=", "--import-mode=importlib"]
+    # nbval and cov slow it down for nothing; unraisableexception collects garbage for half the time.
+    for plugin in ("cacheprovider", "randomly", "xdist", "nbval", "cov", "unraisableexception"):
         options += ["-p", f"no:{plugin}"]
     return [int(pytest.main([*options, test_file], plugins=[first])), first.name]
 
@@ -110,8 +113,15 @@ def _run(test_file):
 def _main(test_file, mutants):
     results = [_run(test_file)]
     for mutant in mutants:
-        with apply(*mutant):
-            results.append(_run(test_file))
+        try:
+            with apply(*mutant):
+                results.append(_run(test_file))
+        except (
+            AttributeError,
+            SyntaxError,
+            ValueError,
+        ) as error:  # the function has changed since: there is no such mutant
+            results.append([-1, f"{type(error).__name__}: {error}"])
     print(f"\n{json.dumps(results)}")
 
 

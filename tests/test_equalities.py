@@ -167,12 +167,10 @@ CHAIN = {
 }
 
 
-def test_the_chain(capsys):
+def test_the_chain(record_property):
     rows = {name: link() for name, link in CHAIN.items()}
-    with capsys.disabled():
-        print(f"\n\n{'link':<56} {'difference':>10} {'control':>9}")
-        for name, (difference, control) in rows.items():
-            print(f"{name:<56} {difference:>10.1e} {control:>9.1e}")
+    for name, (difference, control) in rows.items():
+        record_property("chain", f"{name:<56} {difference:>10.1e} {control:>9.1e}")
     for name, (difference, control) in rows.items():
         assert difference <= EQUAL, name
         assert control >= UNEQUAL, f"{name}: the control passes, so the link proves nothing"

@@ -6,7 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from labkit.softmax import cross_entropy, entropy, log_softmax, random_scores, softmax, softmax_jacobian
+from labkit.softmax import (
+    cross_entropy,
+    entropy,
+    log_softmax,
+    random_scores,
+    saturation,
+    scores_of_width,
+    softmax,
+    softmax_jacobian,
+)
 
 INF = np.inf
 SCORES = np.array([[0.3, -1.2, 2.0, 0.0, 5.5], [-3.0, 4.0, 4.0, -INF, 1.0], [700.0, -700.0, 0.0, 699.0, -INF]])
@@ -243,6 +252,49 @@ def test_random_scores_come_from_the_generator_alone():
     assert random_scores(3, 5, np.random.default_rng(0), mean=2, std=0).tolist() == [12.0] * 5
 
 
+# --- scores_of_width and saturation -------------------------------------------------------------------------------
+
+
+def test_scores_of_width_change_with_nothing_but_the_width():
+    narrow, wide = scores_of_width(3, scaled=False), scores_of_width(4, scaled=False)
+    assert narrow.shape == wide.shape == (256, 8)
+    assert np.array_equal(narrow, scores_of_width(3, scaled=False))
+    products = [scores_of_width(d, scaled=False) - scores_of_width(d - 1, scaled=False) for d in (2, 3, 4)]
+    assert np.abs(np.corrcoef([each.ravel() for each in products]) - np.eye(3)).max() < 0.1
+    np.testing.assert_allclose(scores_of_width(9), scores_of_width(9, scaled=False) / 3, rtol=1e-13)
+    assert np.linalg.matrix_rank(scores_of_width(1, scaled=False)) == 8  # each query has keys of its own
+
+
+@pytest.mark.parametrize("d_k", [1, 16, 64, 1024])
+def test_scores_of_width_have_the_variance_of_the_argument(d_k):
+    assert scores_of_width(d_k, scaled=False).var() == pytest.approx(d_k, rel=0.2)
+    assert scores_of_width(d_k).var() == pytest.approx(1, rel=0.2)
+
+
+def test_saturation_closed_form():
+    # weights ½, ½ and ¾, ¼: gradients ¼ and 3/16
+    scores = np.array([[2.0, 2.0], [math.log(3), 0.0]])
+    measured = saturation(scores)
+    assert list(measured) == ["score variance", "entropy", "largest gradient"]
+    assert measured["score variance"] == pytest.approx(np.mean((scores - scores.mean()) ** 2), rel=1e-14)
+    assert measured["entropy"] == pytest.approx((math.log(2) + 2 * math.log(2) - 0.75 * math.log(3)) / 2, rel=1e-13)
+    assert measured["largest gradient"] == pytest.approx((1 / 4 + 3 / 16) / 2, rel=1e-14)
+
+
+def test_the_largest_gradient_may_be_negative():
+    p = softmax(np.array([1.0, 0.0, -9.0]))
+    assert saturation(np.log(p))["largest gradient"] == pytest.approx(p[0] * (1 - p[0]), rel=1e-12)
+    middle = np.log([0.45, 0.45, 0.1])  # ∂p_0/∂s_0 = 0.2475 against ∂p_0/∂s_1 = −0.2025
+    assert saturation(middle)["largest gradient"] == pytest.approx(0.2475, rel=1e-12)
+
+
+def test_width_saturates_and_the_scale_prevents_it():
+    raw, scaled = ([saturation(scores_of_width(d, scaled=s)) for d in (1, 16, 256)] for s in (False, True))
+    assert [each["entropy"] for each in raw] == sorted((each["entropy"] for each in raw), reverse=True)
+    assert raw[2]["entropy"] < 0.3 < 1.5 < scaled[2]["entropy"]
+    assert raw[2]["largest gradient"] < 0.6 * scaled[2]["largest gradient"]
+
+
 # --- all ----------------------------------------------------------------------------------------------------------
 
 ONE_ARRAY = [softmax, log_softmax, entropy, softmax_jacobian, lambda p: cross_entropy(p, np.zeros(p.shape[:-1], int))]
@@ -335,6 +387,11 @@ rng = np.random.default_rng(8)
         (lambda: random_scores(4, 4, rng, std=INF), "std must be a finite number of at least 0, got inf"),
         (lambda: random_scores(4, 4, rng, std=-1), "std must be a finite number of at least 0, got -1"),
         (lambda: random_scores(4, 4, 0), r"rng must be a numpy\.random\.Generator, got 0"),
+        (lambda: scores_of_width(0), "d_k must be an integer of at least 1 and at most 1024, got 0"),
+        (lambda: scores_of_width(1025), "d_k must be an integer of at least 1 and at most 1024, got 1025"),
+        (lambda: scores_of_width(8.0), "d_k must be an integer .* got 8.0"),
+        (lambda: saturation(1.0), r"x \[\.\.\., n\] needs at least 1 axes"),
+        (lambda: saturation([0.0, INF]), r"got \+inf"),
         (lambda: random_scores(4, 4, None), r"rng must be a numpy\.random\.Generator, got None"),
     ],
 )

@@ -30,7 +30,7 @@ def attention_map(weights, query, labels):
         i, j = divmod(at, S)
         ax.add_patch(Rectangle((j, i), 1, 1, color=BLUE, linewidth=0, alpha=opacity(weight), gid=f"cell-{at}"))
     for i in range(T):
-        style = {"fill": False, "edgecolor": ORANGE, "linewidth": 2, "alpha": opacity(i == query)}
+        style = {"fill": False, "edgecolor": ORANGE, "linewidth": 2, "alpha": opacity(i == query), "clip_on": False}
         ax.add_patch(Rectangle((0, i), S, 1, **style, gid=f"row-{i}"))
     for j, text in enumerate(written(weights, query)):
         ax.text(j + 0.5, T + 0.45, text, ha="center", va="center", fontsize=FONT_SIZE, gid=f"weight-{j}")

@@ -11,8 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-
-from tests.notebook import CHAPTERS, ROOT, explorers
+from notebook import CHAPTERS, ROOT, explorers
 
 BOOK = Path(os.environ.get("BOOK_HTML", ROOT / "_build" / "html")).resolve()
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -61,6 +60,12 @@ def paths(book):
 def explorers_of():
     """Return what a chapter's explorers are, without a browser. Each chapter runs once a session."""
     return functools.cache(explorers)
+
+
+@pytest.fixture(scope="session")
+def a_chapter(explorers_of):
+    """Return the first chapter that has an explorer."""
+    return next(chapter for chapter in CHAPTERS if explorers_of(chapter))
 
 
 @pytest.fixture(scope="session")

@@ -144,8 +144,8 @@ const marks = ([id, group, what]) => {
 
 const styleOf = (element) => Object.fromEntries([...element.style].map((name) => [name, element.style.getPropertyValue(name)]));
 
-/* Opacities in labkit's SVG are cut to hundredths, and those that the script sets are rounded to thousandths. */
-const NEARLY = 0.0105;
+/* Opacities are rounded to thousandths, both in labkit's SVG and in the data that the script sets them from. */
+const NEARLY = 0.0015;
 
 const unlike = (drawn, right, where = "") => {
   const path = `${where}/${right.localName}${right.id && `#${right.id}`}`;

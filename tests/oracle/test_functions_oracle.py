@@ -1,5 +1,7 @@
 """Norms, activations and softmax against PyTorch's own functions."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ DTYPES = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3}
 
 @pytest.fixture(scope="module")
 def torch():
-    return pytest.importorskip("torch")
+    return importlib.import_module("torch")
 
 
 def draw(*shape, seed=0, mean=0.0, std=1.0):

@@ -18,7 +18,7 @@ def find(name):
     return EVERYTHING.get(str(name).lstrip("_"))
 
 
-def run_check(name, answer, seconds=SECONDS, boolean_masks=True):
+def run_check(name, answer, seconds=SECONDS, strict=False):
     """Return the Result of an answer to an exercise. It never raises, whatever the answer does.
 
     Parameters
@@ -29,8 +29,9 @@ def run_check(name, answer, seconds=SECONDS, boolean_masks=True):
         The function written, or the value computed by hand. None and `...` mean "not started".
     seconds : float
         How long the answer may take over all cases together.
-    boolean_masks : bool
-        Whether a function may also take its masks as Booleans (True = may attend) instead of adding them.
+    strict : bool
+        Whether a function must take lists, and masks to be added. Without it, one that takes NumPy arrays (if NumPy is
+        loaded) or Boolean masks (True = may attend) is right, too.
 
     Returns
     -------
@@ -49,7 +50,7 @@ def run_check(name, answer, seconds=SECONDS, boolean_masks=True):
         near = difflib.get_close_matches(str(name), EVERYTHING, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         return Result(str(name), UNKNOWN, message=f"there is no exercise of this name.{hint}")
-    return judge(exercise, answer, seconds, boolean_masks)
+    return judge(exercise, answer, seconds, strict)
 
 
 def check(name, answer=None):

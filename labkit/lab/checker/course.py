@@ -54,7 +54,7 @@ def verdict(module, exercise, known, seconds=SECONDS, announce=lambda name: None
     if exercise.name not in known:
         announce(exercise.name)
         answer = getattr(module, exercise.name, None)
-        result = judge(exercise, answer, seconds, boolean_masks=False)
+        result = judge(exercise, answer, seconds, strict=True)
         if answer is None and result.status == NOT_STARTED:
             result = replace(result, message=f"There is no function {exercise.name} in the file.")
         if result.status == FAILED:

@@ -34,8 +34,12 @@ class Trial:
         return not self.changed and _agree(self.expected, self.got, self.case.tolerance)
 
 
-def judge(exercise, answer, seconds=SECONDS, boolean_masks=True):
-    """Return the Result of an answer: a function for an Exercise, a value for a Quantity."""
+def judge(exercise, answer, seconds=SECONDS, strict=False):
+    """Return the Result of an answer: a function for an Exercise, a value for a Quantity.
+
+    With `strict` a function is given lists, and masks to be added. Without, one that wants arrays (if NumPy is loaded)
+    or Boolean masks is right, too.
+    """
     if isinstance(exercise, Quantity):
         return _judge_value(exercise, answer)
     total = len(exercise.cases)
@@ -46,16 +50,19 @@ def judge(exercise, answer, seconds=SECONDS, boolean_masks=True):
         message = f"the answer should be a function of ({', '.join(exercise.params)}), not {kind}."
         return Result(exercise.name, FAILED, exercise.chapter, message, total=total)
     reports = []
-    for style in _styles(exercise, boolean_masks):
+    for style in _styles(exercise, strict):
         trials = _attempt(exercise, answer, style, seconds)
         result = _verdict(exercise, answer, trials)
         if result.status != FAILED or isinstance(trials[-1].got.error, OutOfTime):
             return result
         if not style.boolean:
-            wrong = [trial for trial in trials if not trial.right]
-            crashed = [trial for trial in wrong if isinstance(trial.got.error, AttributeError | TypeError)]
-            reports.append((len(wrong), len(crashed), len(reports), result))
-    return min(reports)[-1]
+            crashed = any(_refuses_lists(trial.got) for trial in trials if not trial.right)
+            reports.append((crashed, len(reports), result))
+    return min(reports)[-1]  # what is said about lists, unless it was arrays that were wanted
+
+
+def _refuses_lists(outcome):
+    return isinstance(outcome.error, AttributeError | TypeError)
 
 
 def _judge_value(quantity, answer):
@@ -84,24 +91,22 @@ class _Style:
     boolean: bool
 
 
-def _styles(exercise, boolean_masks):
-    masks = (False, True) if boolean_masks and (exercise.mask or "mask" in exercise.params) else (False,)
-    modules = (None, sys.modules["numpy"]) if "numpy" in sys.modules else (None,)
+def _styles(exercise, strict):
+    takes_masks = exercise.mask or "mask" in exercise.params
+    modules = (None, sys.modules["numpy"]) if "numpy" in sys.modules and not strict else (None,)
+    masks = (False, True) if takes_masks and not strict else (False,)
     return [_Style(numpy, boolean) for numpy in modules for boolean in masks]
 
 
 def _hand_over(args, params, style):
-    """Return a copy of the arguments in a style, or None if it cannot express them (arrays have no ragged rows)."""
+    """Return a copy of the arguments in a style. Ragged rows stay lists: no array can hold them."""
     args = list(copy.deepcopy(args))
     for i, name in enumerate(params[: len(args)]):
         if style.boolean and name == "mask" and args[i] is not None:
             args[i] = [[entry == 0 for entry in row] for row in args[i]]
         if style.numpy is not None:
             args[i] = _as_arrays(args[i], style.numpy)
-    return None if any(arg is _RAGGED for arg in args) else args
-
-
-_RAGGED = object()
+    return args
 
 
 def _as_arrays(value, numpy):
@@ -113,7 +118,7 @@ def _as_arrays(value, numpy):
         return value
     if any(isinstance(item, dict) for item in value):
         return [_as_arrays(item, numpy) for item in value]
-    return _RAGGED if values.shape(value) is None else numpy.array(value)
+    return value if values.shape(value) is None else numpy.array(value)
 
 
 def _attempt(exercise, answer, style, seconds):
@@ -121,15 +126,18 @@ def _attempt(exercise, answer, style, seconds):
     deadline = time.monotonic() + seconds
     trials = []
     for case in exercise.cases:
-        if _hand_over(case.args, exercise.params, style) is None:
-            continue
         probe = _Probe(answer, exercise, style)
         expected = _known(case, exercise.oracle)
         got = _outcome(case, probe, max(0.1, deadline - time.monotonic()))
-        trials.append(Trial(case, expected, got, probe.changed))
+        if style.numpy is None or not _refuses_lists(got) or not _ragged(case):
+            trials.append(Trial(case, expected, got, probe.changed))
         if isinstance(got.error, OutOfTime):
             break
     return trials
+
+
+def _ragged(case):
+    return any(values.shape(arg) is None for arg in case.args)
 
 
 def _outcome(case, fn, seconds):

@@ -38,6 +38,8 @@ def _stopped(trial):
         return None
     if isinstance(error, TypeError) and re.search(r"positional argument|unexpected keyword", str(error)):
         return "it does not take the arguments that it is called with."
+    if isinstance(error, TypeError | AttributeError) and re.search(r"\blist\b", str(error)):
+        return "it treats a list as an array: here a matrix is a list of rows, and arithmetic goes entry by entry."
     return _ENDS.get(type(error), f"it stops with {type(error).__name__}.")
 
 

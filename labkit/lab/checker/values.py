@@ -26,7 +26,7 @@ def plain(value):
         return [plain(item) for item in value]
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    if value is None or value is ... or isinstance(value, bool | str):
+    if value is None or value is ... or isinstance(value, bool | str | Stranger):
         return value
     if isinstance(value, numbers.Real):
         return int(value) if isinstance(value, int) and abs(value) < 2**53 else float(value)

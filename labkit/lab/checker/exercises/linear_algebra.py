@@ -12,6 +12,11 @@ def _anything(a):
     return None
 
 
+def _rows_by_rows(a, b):
+    oracle.matmul(a, b)
+    return oracle.matmul(a, oracle.transpose(b), check_inner=False)
+
+
 MATMUL = Exercise(
     name="matmul",
     chapter=2,
@@ -52,6 +57,7 @@ MATMUL = Exercise(
         Mistake(
             "b is transposed: it multiplies rows by rows, not rows by columns.",
             lambda a, b: oracle.matmul(a, oracle.transpose(b)),
+            _rows_by_rows,
         ),
         Mistake("a and b have changed places.", lambda a, b: oracle.matmul(b, a)),
         Mistake("the result is transposed.", lambda a, b: oracle.transpose(oracle.matmul(a, b))),

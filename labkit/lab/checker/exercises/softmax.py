@@ -8,6 +8,10 @@ from ..exercise import Case, Exercise, Mistake, Sign
 from ..oracle import INF
 
 
+def _lowest(x):
+    return min(s for s in x if s > -INF)
+
+
 def _not_one(args, expected, got):
     return not math.isclose(sum(got), 1, rel_tol=1e-6)
 
@@ -53,7 +57,11 @@ SOFTMAX = Exercise(
     ),
     mistakes=(
         Mistake("the maximum is not subtracted before exp.", partial(oracle.softmax, top=lambda x: 0.0)),
-        Mistake("the minimum is subtracted, not the maximum: exp still overflows.", partial(oracle.softmax, top=min)),
+        Mistake(
+            "the minimum is subtracted, not the maximum: exp still overflows.",
+            partial(oracle.softmax, top=min),
+            partial(oracle.softmax, top=_lowest),
+        ),
         Mistake(
             "the mean is subtracted, not the maximum: exp can still overflow.",
             partial(oracle.softmax, top=lambda x: sum(x) / len(x)),
