@@ -13,6 +13,7 @@ _MODULES = (
     "accounting",
     "attention",
     "block",
+    "checkpoint",
     "embedding",
     "explore",
     "ffn",
@@ -28,6 +29,8 @@ _MODULES = (
     "sampling",
     "softmax",
     "source",
+    "tokenizer",
+    "trained",
 )
 
 

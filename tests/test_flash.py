@@ -75,6 +75,12 @@ def test_online_softmax_is_softmax(n, block, spread, masked_share, seed):
     np.testing.assert_allclose(online_softmax(x, block), softmax(x), rtol=1e-12, atol=1e-300)
 
 
+def test_online_softmax_of_rows_that_fall_or_rise_steeply():
+    for x in ([0.0, -5000.0, -5000.0, 0.0], [-5000.0, 0.0, 0.0, -5000.0], [0.0, -4000.0, 0.0, -8000.0]):
+        for block in (1, 2, 3):
+            assert online_softmax(np.array(x), block).tolist() == [0.5 * (score == 0) for score in x]
+
+
 def test_online_softmax_of_rows_that_are_masked_at_first_or_throughout():
     x = np.array([[-INF, -INF, -INF, 0.0], [-INF] * 4, [0.0, -INF, -INF, -INF]])
     assert online_softmax(x, 2).tolist() == [[0, 0, 0, 1], [0, 0, 0, 0], [1, 0, 0, 0]]
@@ -142,8 +148,8 @@ def test_the_log_sum_exp_gives_the_weights_again():
 
 # --- the whole ----------------------------------------------------------------------------------------------------
 
-SHAPES = [(1, 1), (1, 9), (9, 1), (8, 8), (7, 13), (13, 7), (16, 12)]
-BLOCKS = [(1, 1), (4, 4), (3, 5), (5, 3), (8, 2), (64, 64), (1, 64), (64, 1)]
+SHAPES = [(1, 1), (1, 9), (9, 1), (8, 8), (7, 13), (13, 7)]
+BLOCKS = [(1, 1), (4, 4), (3, 5), (8, 2), (64, 64)]
 
 
 @pytest.mark.parametrize(("T", "S"), SHAPES)
@@ -345,51 +351,6 @@ def test_scores_that_rise_and_fall_along_the_row(spread):
     )
 
 
-# --- memory -------------------------------------------------------------------------------------------------------
-
-
-SLACK = 50_000  # bytes of small objects that Python and NumPy keep for later, whatever the sizes
-
-
-def extra_memory(q, k, v, **options):
-    """Return the peak of what a call allocates beyond its output and two vectors of T numbers for each head."""
-    flash_attention(q, k, v, **options)  # what is loaded at the first call is not counted
-    tracemalloc.start()
-    out = flash_attention(q, k, v, **options)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak - out.nbytes - 2 * out[..., 0].size * max(out.itemsize, 4)
-
-
-@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": 300}])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_no_temporary_grows_with_the_sequence(dtype, options):
-    block, d, extra, size = 64, 32, [], max(4, np.dtype(dtype).itemsize)
-    for T, S in ((512, 512), (512, 2048), (1024, 2048)):
-        q, k, v = (data(n, d).astype(dtype) for n in (T, S, S))
-        extra.append(extra_memory(q, k, v, block_q=block, block_k=block, **options))
-        assert extra[-1] < 5 * size * block * (block + d) + SLACK
-    assert max(extra) - min(extra) < SLACK
-    assert 20 * extra[-1] < size * T * S  # the scores alone
-
-
-def test_masks_heads_and_batches_add_no_memory():
-    block, d, T, S = 64, 32, 192, 256
-    q, k, v = (data(2, h, n, d).astype(np.float32) for h, n in ((6, T), (2, S), (2, S)))
-    for mask in (None, data(T, S) > 0, data(2, 6, T, S).astype(np.float32), data(6, 1, S) > 0):
-        assert extra_memory(q, k, v, mask=mask, block_q=block, block_k=block) < 6 * 4 * block * (block + d) + SLACK
-
-
-def test_memory_grows_with_the_tile_alone():
-    q, k, v = (data(1024, 32).astype(np.float32) for _ in range(3))
-    small, large = (extra_memory(q, k, v, block_q=b, block_k=b) for b in (128, 512))
-    assert 8 < large / small < 18
-    wide, tall = (extra_memory(q, k, v, block_q=b, block_k=512 - b) for b in (32, 480))
-    assert max(wide, tall) < large / 3
-    naive = extra_memory(q, k, v, block_q=1024, block_k=1024)
-    assert naive > 4 * 1024 * 1024
-
-
 # --- tiles --------------------------------------------------------------------------------------------------------
 
 
@@ -417,8 +378,8 @@ def record(monkeypatch, q, k, v, **options):
 
 CASES = [
     (T, S, block_q, block_k, causal, window)
-    for T, S in ((1, 1), (8, 8), (13, 7), (7, 13), (16, 16))
-    for block_q, block_k in ((1, 1), (4, 4), (3, 5), (6, 2), (99, 99))
+    for T, S in ((1, 1), (13, 7), (7, 13), (16, 16))
+    for block_q, block_k in ((4, 4), (3, 5), (6, 2), (99, 99))
     for causal, window in ((False, None), (True, None), (True, 4), (False, 1))
 ]
 
@@ -472,16 +433,14 @@ def test_causal_skips_about_half_of_the_tiles():
 
 
 @pytest.mark.parametrize(("T", "S", "block_q", "block_k", "causal", "window"), CASES)
-@pytest.mark.parametrize(("d_head", "d_v"), [(4, 4), (2, 5)])
-def test_tiled_traffic_is_that_of_the_loops(monkeypatch, T, S, block_q, block_k, causal, window, d_head, d_v):
-    options = {"causal": causal, "window": window, "block_q": block_q, "block_k": block_k}
+def test_tiled_traffic_is_that_of_the_loops(monkeypatch, T, S, block_q, block_k, causal, window):
+    d_head, d_v, options = 2, 5, {"causal": causal, "window": window, "block_q": block_q, "block_k": block_k}
     tiles = record(monkeypatch, data(T, d_head), data(S, d_head), data(S, d_v), **options)
     moved = sum(columns * d_head + values * d_v for _, columns, values in tiles)  # keys and values of every tile
     moved += T * d_head + T * d_v  # every query in, every output out
     got = tiled_traffic(T, S, d_head, d_v=d_v, **options)
     assert (type(got), got) == (int, moved)
-    if d_v == d_head:
-        assert tiled_traffic(T, S, d_head, **options) == moved
+    assert tiled_traffic(T, S, d_head, **options) == tiled_traffic(T, S, d_head, d_v=d_head, **options)
 
 
 def test_naive_traffic_is_that_of_its_steps():
@@ -667,3 +626,48 @@ q, k, v = data(4, 7, 3), data(2, 9, 3), data(2, 9, 5)
 def test_bad_input_says_what_was_expected(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+
+SLACK = 50_000  # bytes of small objects that Python and NumPy keep for later, whatever the sizes
+
+
+def extra_memory(q, k, v, **options):
+    """Return the peak of what a call allocates beyond its output and two vectors of T numbers for each head."""
+    flash_attention(q, k, v, **options)  # what is loaded at the first call is not counted
+    tracemalloc.start()
+    out = flash_attention(q, k, v, **options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak - out.nbytes - 2 * out[..., 0].size * max(out.itemsize, 4)
+
+
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": 300}])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_no_temporary_grows_with_the_sequence(dtype, options):
+    block, d, extra, size = 64, 32, [], max(4, np.dtype(dtype).itemsize)
+    for T, S in ((512, 512), (512, 2048), (1024, 2048)):
+        q, k, v = (data(n, d).astype(dtype) for n in (T, S, S))
+        extra.append(extra_memory(q, k, v, block_q=block, block_k=block, **options))
+        assert extra[-1] < 5 * size * block * (block + d) + SLACK
+    assert max(extra) - min(extra) < SLACK
+    assert 20 * extra[-1] < size * T * S  # the scores alone
+
+
+def test_masks_heads_and_batches_add_no_memory():
+    block, d, T, S = 64, 32, 192, 256
+    q, k, v = (data(2, h, n, d).astype(np.float32) for h, n in ((6, T), (2, S), (2, S)))
+    for mask in (None, data(T, S) > 0, data(2, 6, T, S).astype(np.float32), data(6, 1, S) > 0):
+        assert extra_memory(q, k, v, mask=mask, block_q=block, block_k=block) < 6 * 4 * block * (block + d) + SLACK
+
+
+def test_memory_grows_with_the_tile_alone():
+    q, k, v = (data(1024, 32).astype(np.float32) for _ in range(3))
+    small, large = (extra_memory(q, k, v, block_q=b, block_k=b) for b in (128, 512))
+    assert 8 < large / small < 18
+    wide, tall = (extra_memory(q, k, v, block_q=b, block_k=512 - b) for b in (32, 480))
+    assert max(wide, tall) < large / 3
+    naive = extra_memory(q, k, v, block_q=1024, block_k=1024)
+    assert naive > 4 * 1024 * 1024

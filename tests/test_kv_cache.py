@@ -154,13 +154,13 @@ def cached_pass(q, k, v, freqs, cache, chunks, layer_of=lambda layer: layer):
     return [np.concatenate(each, axis=-2) for each in outs]
 
 
-CHUNKS = [[1] * 9, [9], [4, 5], [5, 4], [3, 1, 1, 4], [1, 8], [8, 1], [2, 2, 2, 2, 1]]
+CHUNKS = [[1] * 9, [9], [5, 4], [3, 1, 1, 4], [8, 1]]
 
 
 @pytest.mark.parametrize("chunks", CHUNKS, ids=str)
-@pytest.mark.parametrize("window", [None, 1, 2, 3, 4, 8, 9, 10, 50])
-@pytest.mark.parametrize("n_layers", [1, 3])
-def test_cached_equals_full_in_steps_and_in_chunks(chunks, window, n_layers):
+@pytest.mark.parametrize("window", [None, 1, 2, 4, 9, 50])
+def test_cached_equals_full_in_steps_and_in_chunks(chunks, window):
+    n_layers = 3
     q, k, v, freqs = data(2, 6, 9, 4), data(2, 3, 9, 4), data(2, 3, 9, 4), frequencies(4, base=20.0)
     cache = make(n_layers, n_kv_heads=3, max_len=9, window=window)
     outs = cached_pass(q, k, v, freqs, cache, chunks)
@@ -204,79 +204,6 @@ def test_one_decode_step_by_hand():
     k_last = np.array([math.log(3)]).reshape(1, 1, 1, 1)
     out = cached_attention(np.ones((1, 1, 1, 1)), k_last, one - 8, cache)  # weights 1/6, 1/6, 1/6, 3/6
     assert out.ravel() == pytest.approx([(3 + 5 + 7 - 3) / 6], rel=1e-14)
-
-
-# --- any sequence of steps, against lists -------------------------------------------------------------------------
-
-
-@st.composite
-def histories(draw):
-    """Draw a cache's size and steps: for each the number of tokens, the real ones of each row, and the side."""
-    batch, n_layers = draw(st.integers(1, 3)), draw(st.integers(1, 2))
-    window = draw(st.sampled_from([None, 1, 2, 3, 5, 40]))
-    steps = []
-    for _ in range(draw(st.integers(1, 6))):
-        T = draw(st.integers(1, 5))
-        real = draw(st.none() | st.lists(st.integers(0, T), min_size=batch, max_size=batch))
-        steps.append((T, real, draw(st.sampled_from(["right", "left"]))))
-    return batch, n_layers, window, steps
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(histories())
-def test_any_history_agrees_with_lists(history):
-    batch, n_layers, window, steps = history
-    H, G, d = 4, 2, 3
-    longest = max(sum(T if real is None else real[b] for T, real, _ in steps) for b in range(batch))
-    cache = make(n_layers, batch, G, max(longest, 1), d, window=window)
-    lists = [[([], []) for _ in range(batch)] for _ in range(n_layers)]
-    for seed, (T, real, side) in enumerate(steps):
-        if real is not None:
-            cache.expect(real, side)
-        counts = [T] * batch if real is None else real
-        starts = [T - n if real is not None and side == "left" else 0 for n in counts]
-        seen = [len(keys) for keys, _ in lists[0]]
-        positions = np.broadcast_to(cache.positions(T), (batch, T))
-        for layer in range(n_layers):
-            q, k, v = data(batch, H, T, d, seed=seed + layer), *tokens(T, batch, G, d, seed=seed + 7 + layer)
-            for b, n in enumerate(counts):  # padding that is nonsense must not matter
-                padding = [t for t in range(T) if not starts[b] <= t < starts[b] + n]
-                k[b, :, padding], v[b, :, padding] = NAN, INF
-            out = cached_attention(q, k, v, cache, layer)
-            assert out.shape == (batch, H, T, d)
-            for b, n in enumerate(counts):
-                keys, values = lists[layer][b]
-                expected = np.zeros((H, T, d))
-                for t in range(starts[b], starts[b] + n):
-                    assert positions[b, t] == len(keys)
-                    keys.append(k[b, :, t])
-                    values.append(v[b, :, t])
-                    for h in range(H):
-                        reach = range(0 if window is None else max(0, len(keys) - window), len(keys))
-                        expected[h, t] = naive_row(
-                            q[b, h, t], [keys[s][h // 2] for s in reach], [values[s][h // 2] for s in reach]
-                        )
-                np.testing.assert_allclose(out[b], expected, rtol=1e-10, atol=1e-12)
-        assert cache.lengths.tolist() == [n + count for n, count in zip(seen, counts, strict=True)]
-
-
-@check
-@given(histories())
-def test_empty_slots_get_no_weight(history):
-    batch, n_layers, window, steps = history
-    clean, poisoned = (make(n_layers, batch, max_len=40, window=window) for _ in range(2))
-    poisoned._lock(False)
-    poisoned._k[:], poisoned._v[:] = NAN, NAN
-    poisoned._lock(True)
-    for seed, (T, real, side) in enumerate(steps):
-        outs = []
-        for cache in (clean, poisoned):
-            if real is not None:
-                cache.expect(real, side)
-            k, v = tokens(T, batch, seed=seed)
-            outs.append([cached_attention(data(batch, 2, T, 4), k, v, cache, layer) for layer in range(n_layers)])
-        assert np.array_equal(*outs)
-        assert np.isfinite(outs).all()
 
 
 # --- positions and masks ------------------------------------------------------------------------------------------
@@ -832,3 +759,76 @@ def test_grouping_saves_bytes_and_hardly_any_operations():
     assert cache_bytes(80, 8, 128, 4096) * 8 == cache_bytes(80, 64, 128, 4096)
     attention = [decode_operations(**sizes, n_kv_heads=g)["attention"] for g in (1, 8, 64)]
     assert len(set(attention)) == 1
+
+
+# --- any sequence of steps, against lists -------------------------------------------------------------------------
+
+
+@st.composite
+def histories(draw):
+    """Draw a cache's size and steps: for each the number of tokens, the real ones of each row, and the side."""
+    batch, n_layers = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    window = draw(st.sampled_from([None, 1, 2, 3, 5, 40]))
+    steps = []
+    for _ in range(draw(st.integers(1, 6))):
+        T = draw(st.integers(1, 5))
+        real = draw(st.none() | st.lists(st.integers(0, T), min_size=batch, max_size=batch))
+        steps.append((T, real, draw(st.sampled_from(["right", "left"]))))
+    return batch, n_layers, window, steps
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(histories())
+def test_any_history_agrees_with_lists(history):
+    batch, n_layers, window, steps = history
+    H, G, d = 4, 2, 3
+    longest = max(sum(T if real is None else real[b] for T, real, _ in steps) for b in range(batch))
+    cache = make(n_layers, batch, G, max(longest, 1), d, window=window)
+    lists = [[([], []) for _ in range(batch)] for _ in range(n_layers)]
+    for seed, (T, real, side) in enumerate(steps):
+        if real is not None:
+            cache.expect(real, side)
+        counts = [T] * batch if real is None else real
+        starts = [T - n if real is not None and side == "left" else 0 for n in counts]
+        seen = [len(keys) for keys, _ in lists[0]]
+        positions = np.broadcast_to(cache.positions(T), (batch, T))
+        for layer in range(n_layers):
+            q, k, v = data(batch, H, T, d, seed=seed + layer), *tokens(T, batch, G, d, seed=seed + 7 + layer)
+            for b, n in enumerate(counts):  # padding that is nonsense must not matter
+                padding = [t for t in range(T) if not starts[b] <= t < starts[b] + n]
+                k[b, :, padding], v[b, :, padding] = NAN, INF
+            out = cached_attention(q, k, v, cache, layer)
+            assert out.shape == (batch, H, T, d)
+            for b, n in enumerate(counts):
+                keys, values = lists[layer][b]
+                expected = np.zeros((H, T, d))
+                for t in range(starts[b], starts[b] + n):
+                    assert positions[b, t] == len(keys)
+                    keys.append(k[b, :, t])
+                    values.append(v[b, :, t])
+                    for h in range(H):
+                        reach = range(0 if window is None else max(0, len(keys) - window), len(keys))
+                        expected[h, t] = naive_row(
+                            q[b, h, t], [keys[s][h // 2] for s in reach], [values[s][h // 2] for s in reach]
+                        )
+                np.testing.assert_allclose(out[b], expected, rtol=1e-10, atol=1e-12)
+        assert cache.lengths.tolist() == [n + count for n, count in zip(seen, counts, strict=True)]
+
+
+@check
+@given(histories())
+def test_empty_slots_get_no_weight(history):
+    batch, n_layers, window, steps = history
+    clean, poisoned = (make(n_layers, batch, max_len=40, window=window) for _ in range(2))
+    poisoned._lock(False)
+    poisoned._k[:], poisoned._v[:] = NAN, NAN
+    poisoned._lock(True)
+    for seed, (T, real, side) in enumerate(steps):
+        outs = []
+        for cache in (clean, poisoned):
+            if real is not None:
+                cache.expect(real, side)
+            k, v = tokens(T, batch, seed=seed)
+            outs.append([cached_attention(data(batch, 2, T, 4), k, v, cache, layer) for layer in range(n_layers)])
+        assert np.array_equal(*outs)
+        assert np.isfinite(outs).all()

@@ -34,7 +34,7 @@ MUTANTS = {
         ("scores_of_width", "/ np.sqrt(d_k)", "/ d_k"),
         ("scores_of_width", "if scaled", "if not scaled"),
         ("scores_of_width", "k[..., :d_k]", "k[..., -d_k:]"),
-        ("saturation", "np.abs(softmax_jacobian(p))", "softmax_jacobian(p)"),
+        ("saturation", ".max(axis=(-2, -1))", ".mean(axis=(-2, -1))"),
         ("saturation", "np.var(scores)", "np.var(p)"),
         ("_prepare", "np.any(top == np.inf)", "False"),
         ("_prepare", "np.where(top == -np.inf, 0, top)", "top"),
@@ -151,7 +151,7 @@ def test_what_is_not_broken_is_not_reported(tmp_path):
         ("softmax", "softmax", "x - top", "x"),  # broken, but not tested here
         ("mask", "causal_mask", "<=", "<"),
         ("mask", "causal_mask", "<=", ">="),
-        ("mask", "causal_mask", "<=", "!= 2 *"),
+        ("mask", "causal_mask", "np.arange(T)[:, None]", "0 * np.arange(T)[:, None]"),
         ("mask", "causal_mask", "no such text", ""),
         ("mask", "no_such_function", "<=", "<"),
         ("mask", "causal_mask", "<=", "<= <="),
@@ -174,10 +174,10 @@ def test_every_alias_sees_the_mutant_and_afterwards_none():
     assert attention.softmax is softmax.softmax
     source = inspect.getsource(softmax.softmax)
     with mutation.apply("softmax", "softmax", "x - top", "-(x - top)"):
-        assert attention.softmax(x).tolist() == right[::-1]
+        assert attention.softmax(x) == pytest.approx(right[::-1], rel=1e-12)
         assert inspect.getsource(softmax.softmax) == source
     assert attention.softmax(x).tolist() == right
-    with pytest.raises(KeyError), mutation.apply("softmax", "softmax", "x - top", "top - x"):
+    with pytest.raises(KeyError), mutation.apply("softmax", "softmax", "x - top", "-(x - top)"):
         raise KeyError
     assert softmax.softmax(x).tolist() == right
 

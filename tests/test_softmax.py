@@ -281,11 +281,9 @@ def test_saturation_closed_form():
     assert measured["largest gradient"] == pytest.approx((1 / 4 + 3 / 16) / 2, rel=1e-14)
 
 
-def test_the_largest_gradient_may_be_negative():
-    p = softmax(np.array([1.0, 0.0, -9.0]))
-    assert saturation(np.log(p))["largest gradient"] == pytest.approx(p[0] * (1 - p[0]), rel=1e-12)
-    middle = np.log([0.45, 0.45, 0.1])  # ∂p_0/∂s_0 = 0.2475 against ∂p_0/∂s_1 = −0.2025
-    assert saturation(middle)["largest gradient"] == pytest.approx(0.2475, rel=1e-12)
+def test_the_largest_gradient_is_that_of_a_weight_by_its_own_score():
+    # ∂p_0/∂s_0 = 0.45 · 0.55 against ∂p_0/∂s_1 = −0.45 · 0.45 and ∂p_2/∂s_2 = 0.1 · 0.9
+    assert saturation(np.log([0.45, 0.45, 0.1]))["largest gradient"] == pytest.approx(0.2475, rel=1e-12)
 
 
 def test_width_saturates_and_the_scale_prevents_it():

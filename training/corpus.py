@@ -7,7 +7,6 @@ R keeps a package's data in two files. Rdata.rdx is an index: for each object, w
 Both hold R's own serialisation, compressed.
 """
 
-import lzma
 import os
 import struct
 import zlib
@@ -37,7 +36,7 @@ def novels(folder=None):
     texts = {}
     for name in NOVELS:
         start, length = places[name]
-        lines = _Reader(_unpack(data[start : start + length])).read()
+        lines = _Reader(zlib.decompress(data[start + 4 : start + length])).read()  # after 4 bytes of length
         paragraphs = "\n".join(lines).split("\n\n")
         unwrapped = (" ".join(paragraph.split()) for paragraph in paragraphs)
         texts[name] = "\n".join(paragraph for paragraph in unwrapped if paragraph) + "\n"
@@ -52,15 +51,6 @@ def split(texts):
         train.append(text[:cut])
         held_out.append(text[cut:])
     return "".join(train), "".join(held_out)
-
-
-def _unpack(chunk):
-    """Undo the compression of one object: 4 bytes of length, then a letter for the method (plain zlib has none)."""
-    method = chunk[4:5]
-    if method == b"Z":
-        filters = [{"id": lzma.FILTER_LZMA2, "preset": 6}]
-        return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=filters).decompress(chunk[5:])
-    return zlib.decompress(chunk[4:])
 
 
 class _Reader:

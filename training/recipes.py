@@ -70,7 +70,9 @@ INDUCTION = {
     "periods": (8, 32),
     "score_period": 32,
     "steps": 2000,
+    "fall": 2000,
     "measure": 50,
+    "also": range(0, 300, 10),  # here the heads are born
     "rate": 3e-3,
     "rise": 50,
     "betas": (0.9, 0.98),
@@ -97,8 +99,8 @@ NOVEL = {
     "periods": (16, 32),
     "score_period": 32,
     "held_out_rows": 128,
-    "steps": 2600,
-    "level": 500,
+    "steps": 2400,
+    "fall": 700,
     "measure": 100,
     "rate": 3e-3,
     "rise": 100,
@@ -109,8 +111,8 @@ HONEST = NOVEL | {
     "config": NOVEL["config"] | {"num_hidden_layers": 2, "hidden_size": 64, "head_dim": 16, "intermediate_size": 172},
     "warm_up": 0,
     "repeated_rows": 0,
-    "steps": 2000,
-    "level": 0,
+    "steps": 1000,
+    "fall": 700,
     "rate": 4e-3,
 }
 LEAKING = HONEST | {"ahead": 1}

@@ -25,10 +25,9 @@ BUILD = Path(__file__).parents[1] / "build" / "training"
 
 
 def learning_rate(recipe, step):
-    """Return the rate of a step: a linear rise, then level, then half a cosine down to a tenth."""
-    level, total = recipe.get("level", 0), recipe["steps"]
+    """Return the rate of a step: a linear rise, then level, then, over the last steps, half a cosine down to a tenth."""
     rise = min(1, (step + 1) / recipe["rise"])
-    share = max(0, step - level) / (total - level)
+    share = max(0, step - recipe["steps"] + recipe["fall"]) / recipe["fall"]
     return recipe["rate"] * rise * (0.1 + 0.9 * (1 + math.cos(math.pi * share)) / 2)
 
 
@@ -60,7 +59,7 @@ def train(name):
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     groups = [{"params": [w for w in trained if w.ndim == 2], "weight_decay": recipe["decay"]}]
     groups += [{"params": [w for w in trained if w.ndim == 1], "weight_decay": 0}]
-    optimizer = torch.optim.AdamW(groups, lr=recipe["rate"], betas=recipe["betas"])
+    optimizer = torch.optim.AdamW(groups, lr=recipe["rate"], betas=recipe["betas"], fused=True)
     batch, held_out = recipe["data"](recipe, folder)
     first, spent, state = 0, 0.0, folder / "state.pt"
     if state.exists():
@@ -70,7 +69,7 @@ def train(name):
         first, spent = saved["step"], saved["spent"]
     began, recent = time.process_time() - spent, []
     for step in range(first, recipe["steps"] + 1):
-        if step % recipe["measure"] == 0 or step == recipe["steps"]:
+        if step % recipe["measure"] == 0 or step in recipe.get("also", ()) or step == recipe["steps"]:
             line = {"step": step, "loss": round(float(np.mean(recent)), 4) if recent else None}
             line |= measure(model, recipe, held_out) | {"cpu_seconds": round(time.process_time() - began, 1)}
             with open(folder / "log.jsonl", "a") as log:

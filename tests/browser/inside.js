@@ -35,12 +35,11 @@ const background = (element) => {
 };
 
 /* The contrast of an element's text with what is behind it, by WCAG 2's formula. */
-const contrast = (element) => {
+const contrast = (element, behind = background(element)) => {
   const style = getComputedStyle(element);
   const [r, g, b, alpha] = rgba(element.closest("svg") ? style.fill : style.color);
   let opacity = alpha;
   for (let at = element; at; at = at.parentElement) opacity *= Number(getComputedStyle(at).opacity);
-  const behind = background(element);
   const [low, high] = [luminance(over([r, g, b, opacity], behind)), luminance(behind)].sort((x, y) => x - y);
   return (high + 0.05) / (low + 0.05);
 };
@@ -63,14 +62,21 @@ const texts = () => {
   return [...found].filter(seen);
 };
 
-const faint = () => [
-  ...new Set(
-    texts()
-      .map((element) => [element, contrast(element)])
-      .filter(([, ratio]) => ratio < 4.5)
-      .map(([element, ratio]) => `contrast ${ratio.toFixed(2)}: ${named(element)} ${element.textContent.trim().slice(0, 30)}`),
-  ),
-];
+/* One complaint for each kind of text that is hard to read. */
+const faintAmong = (elements, behind) => {
+  const faults = new Map();
+  for (const element of elements) {
+    const ratio = contrast(element, behind);
+    const kind = `contrast ${ratio.toFixed(2)}: ${named(element)}`;
+    if (ratio < 4.5 && !faults.has(kind)) faults.set(kind, `${kind} ${element.textContent.trim().slice(0, 30)}`);
+  }
+  return [...faults.values()];
+};
+
+const faint = () => faintAmong(texts());
+
+/* Browsers print text in its colour, and no background. */
+const faintOnPaper = () => faintAmong(texts().filter((element) => element.closest("article")), [255, 255, 255]);
 
 const repeatedIds = () => {
   const ids = [...document.querySelectorAll("[id]")].map((element) => element.id);

@@ -83,6 +83,46 @@ def test_faults_of_a_page_are_seen(file, change, message, a_chapter, served, vis
         check_page(page, inside)
 
 
+def check_page_without_script(page, inside):
+    """Without JavaScript a page is light, whatever the reader's system prefers, and legible all the same."""
+    # A script that the page's head asks for early is not fetched at all.
+    faults = [fault for fault in page.faults if not re.match(r"request failed: .*\.js\b", fault)]
+    none(faults + inside(page, "lookOver"))
+
+
+def test_page_without_script(path, site, visit, inside):
+    check_page_without_script(visit(site, path, theme="dark", java_script_enabled=False), inside)
+
+
+def test_faults_without_script_are_seen(a_chapter, served, visit, inside):
+    edit = {r"\.html": lambda text: text.replace('data-theme="light"', "")}
+    page = visit(served, page_of(a_chapter), theme="dark", java_script_enabled=False, edit=edit)
+    with pytest.raises(AssertionError, match="contrast"):
+        check_page_without_script(page, inside)
+
+
+def print_page(page):
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+
+
+def check_print(page, inside):
+    """On paper, which is white, the text is dark, whatever the theme on the screen is."""
+    print_page(page)
+    none(page.faults + inside(page, "faintOnPaper"))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_print(path, served, theme, visit, inside):
+    check_print(visit(served, path, theme=theme), inside)
+
+
+def test_faint_print_is_seen(a_chapter, served, visit, inside):
+    edit = {r"\.html": in_article('<p style="background: #000; color: #fff">Bright</p>')}
+    with pytest.raises(AssertionError, match=r"contrast 1\.00: <p> Bright"):
+        check_print(visit(served, page_of(a_chapter), edit=edit), inside)
+
+
 def written_equations(text):
     """Count a chapter's equations, those on lines of their own and those in a line, in its Markdown."""
     text = re.sub(r"```.*?```|`[^`]*`|\\\$", "", text, flags=re.S)

@@ -162,29 +162,26 @@ class LiveExplorer:
     """One explorer of a running notebook."""
 
     def __init__(self, page, number, explorer, inside, patience=15):
-        self.page, self.explorer, self.inside = page, explorer, inside
+        self.page, self.number, self.explorer, self.inside = page, number, explorer, inside
         self.box = page.locator(".jp-OutputArea-output .widget-vbox").nth(number)
         self.box.wait_for()
         self.box.evaluate("(box, id) => { box.id = id; }", f"live-{number}")
         self.setting, self.patience = dict(explorer.start), patience
 
-    def faults(self):
-        """Return what is not as labkit says of the setting."""
+    def check(self, name, position):
+        """Note that a control was moved, and wait until all that labkit says of the new setting stands there."""
+        self.setting[name] = self.explorer.controls[name].values[position]
+        numbers, picture = self.explorer.numbers(**self.setting), self.explorer.picture(**self.setting)
+        end = time.monotonic() + self.patience
+        while (faults := self.faults(numbers, picture)) and time.monotonic() < end:
+            self.page.wait_for_timeout(50)
+        assert not faults, f"{self.explorer.id} at {self.setting}: {faults}"
+
+    def faults(self, numbers, picture):
         pairs = "pairs => Object.fromEntries(pairs.map((it) => [...it.children].map((text) => text.textContent)))"
         shown = self.box.locator("dl > div").evaluate_all(pairs)
-        numbers = self.explorer.numbers(**self.setting)
-        picture = [f"#{self.box.get_attribute('id')}", self.explorer.picture(**self.setting), True]
         wrong = [f"the numbers are {shown}, not {numbers}"] if shown != numbers else []
-        return wrong + self.inside(self.page, "pictureFaults", picture)
-
-    def check(self, name, position):
-        """Note that a control was moved, and wait until the kernel's answer stands there."""
-        self.setting[name] = self.explorer.controls[name].values[position]
-        faults, end = self.faults(), time.monotonic() + self.patience
-        while faults and time.monotonic() < end:
-            self.page.wait_for_timeout(50)
-            faults = self.faults()
-        assert not faults, f"{self.explorer.id} at {self.setting}: {faults}"
+        return wrong + self.inside(self.page, "pictureFaults", [f"#live-{self.number}", picture, True])
 
     def look(self):
         return self.box.locator("svg").evaluate("svg => svg.outerHTML")

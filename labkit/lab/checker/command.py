@@ -96,6 +96,7 @@ def _start(options):
             shutil.copytree(HOME / part, target / part, ignore=ignore, dirs_exist_ok=True)
         else:
             shutil.copyfile(HOME / part, target / part)
+    (target / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")  # no settings of a folder above apply
     print(f"A fresh lab is in {target}. Open lab.py there, and start with {LAB[0].name}.")
     print(f"    python {_quoted(target)} check     says what passes")
     print(f"    python {_quoted(target)} next      says what to do now")
