@@ -13,8 +13,8 @@ def shapes(**specs):
 
     Each keyword is an argument's name, each value a pair of the array and its axes, written as one string:
     `shapes(q=(q, "... T d_head"), k=(k, "... S d_head"))`. The dots stand for any leading (batch) axes, and those of
-    all arguments must broadcast together. An axis written as a number must have that size. An array that is None
-    (an optional argument left out) is passed over.
+    all arguments must broadcast together. An axis written as a number must have that size. A "?" in front
+    marks an optional argument, which may be None.
 
     Returns
     -------
@@ -36,10 +36,13 @@ def shapes(**specs):
     """
     sizes, owner, leading = {}, {}, {}
     for name, (array, spec) in specs.items():
-        if array is None:
-            continue
-        array, axes = np.asarray(array), spec.split()
+        optional, axes = spec.startswith("?"), spec.removeprefix("?").split()
         title = f"{name} [{', '.join(axes)}]"
+        if array is None and optional:
+            continue
+        if array is None:
+            raise ValueError(f"{title} must be an array, got None")
+        array = np.asarray(array)
         if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":  # NumPy calls bfloat16's kind "V"
             raise ValueError(f"{title} must hold real numbers, got dtype {array.dtype}")
         batched = axes[0] == "..."

@@ -35,7 +35,7 @@ def linear(x, w, b=None):
     >>> linear(np.ones((2, 4, 8)), np.ones((8, 3)), np.zeros(3)).shape
     (2, 4, 3)
     """
-    _check.shapes(x=(x, "... d_in"), w=(w, "d_in d_out"), b=(b, "d_out"))
+    _check.shapes(x=(x, "... d_in"), w=(w, "d_in d_out"), b=(b, "? d_out"))
     x, w, b, dtype = _check.working(x, w, b)
     y = x @ w if b is None else x @ w + b
     return y.astype(dtype, copy=False)
@@ -84,13 +84,13 @@ def project_qkv(x, w_q, w_k, w_v, context=None, b_q=None, b_k=None, b_v=None):
     [(4, 3), (6, 3), (6, 3)]
     """
     source, width = (x, "d_model") if context is None else (context, "d_context")
-    _check.shapes(x=(x, "... T d_model"), w_q=(w_q, "d_model d_q"), b_q=(b_q, "d_q"))
+    _check.shapes(x=(x, "... T d_model"), w_q=(w_q, "d_model d_q"), b_q=(b_q, "? d_q"))
     _check.shapes(
         context=(source, f"... S {width}"),
         w_k=(w_k, f"{width} d_k"),
         w_v=(w_v, f"{width} d_v"),
-        b_k=(b_k, "d_k"),
-        b_v=(b_v, "d_v"),
+        b_k=(b_k, "? d_k"),
+        b_v=(b_v, "? d_v"),
     )
     return linear(x, w_q, b_q), linear(source, w_k, b_k), linear(source, w_v, b_v)
 

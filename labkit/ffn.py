@@ -130,8 +130,8 @@ def gelu_mlp(x, w_up, w_down, b_up=None, b_down=None, approximate="tanh"):
         x=(x, "... d_model"),
         w_up=(w_up, "d_model d_ff"),
         w_down=(w_down, "d_ff d_model"),
-        b_up=(b_up, "d_ff"),
-        b_down=(b_down, "d_model"),
+        b_up=(b_up, "? d_ff"),
+        b_down=(b_down, "? d_model"),
     )
     x, w_up, w_down, b_up, b_down, dtype = _check.working(x, w_up, w_down, b_up, b_down)
     hidden = gelu(linear(x, w_up, b_up), approximate)

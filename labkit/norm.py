@@ -39,7 +39,7 @@ def layer_norm(x, weight, bias=None, eps=1e-5):
     >>> layer_norm(np.arange(24.0).reshape(2, 3, 4), weight=np.ones(4)).shape
     (2, 3, 4)
     """
-    _check.shapes(x=(x, "... d_model"), weight=(weight, "d_model"), bias=(bias, "d_model"))
+    _check.shapes(x=(x, "... d_model"), weight=(weight, "d_model"), bias=(bias, "? d_model"))
     _check.number(at_least=0, eps=eps)
     x, weight, bias, dtype = _check.working(x, weight, bias)
     centred = x - x.mean(axis=-1, keepdims=True, dtype=np.float64)  # float64: the squares must not overflow

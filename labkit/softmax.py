@@ -291,7 +291,7 @@ def saturation(scores):
     Raises
     ------
     ValueError
-        As for `softmax`.
+        As for `softmax`, and if a score is not finite.
 
     Examples
     --------
@@ -299,6 +299,8 @@ def saturation(scores):
     {'score variance': 675.0, 'entropy': 0.3466, 'largest gradient': 0.125}
     """
     p = softmax(scores)
+    if not np.all(np.isfinite(scores)):
+        raise ValueError("scores must be finite: a masked score has no variance")
     return {
         "score variance": np.var(scores),
         "entropy": entropy(p).mean(),

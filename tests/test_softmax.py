@@ -396,3 +396,8 @@ rng = np.random.default_rng(8)
 def test_bad_input_says_what_was_expected(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_saturation_refuses_masked_scores():
+    with pytest.raises(ValueError, match="scores must be finite"):
+        saturation(np.array([[0.0, -np.inf]]))

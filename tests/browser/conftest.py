@@ -144,7 +144,7 @@ def visit(browser, book):
     def open_page(site, path, *, theme="light", width=1400, edit=None, wait=True, **options):
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, **options)
         contexts.append(context)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)
         page = context.new_page()
         page.faults = faults = []
 

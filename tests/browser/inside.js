@@ -116,8 +116,11 @@ const lookOver = () => [
   ...repeatedIds(), ...tooWide(), ...unnamedImages(), ...brokenImages(), ...equations(), ...faint(),
 ];
 
-/* How bright the page is behind its text, in 0…1. */
-const brightness = () => luminance(background(document.querySelector("article")));
+/* How bright the page is behind its text, in 0…1, once a change of theme has faded out. */
+const brightness = async () => {
+  await Promise.allSettled(document.getAnimations().map((animation) => animation.finished));
+  return luminance(background(document.querySelector("article")));
+};
 
 /* ---- explorers ---- */
 
