@@ -1,6 +1,6 @@
-"""`python -m labkit generate DIR "prompt"` streams text from a checkpoint, `python -m labkit inspect DIR` describes one.
+"""The command line: `python -m labkit generate DIR "prompt"` streams text, `python -m labkit inspect DIR` describes.
 
-DIR is a directory with safetensors and a config.json, or the name of a shipped model: induction, novel, honest, leaking.
+DIR is a checkpoint's directory, or the name of a shipped model: induction, novel, honest or leaking.
 """
 
 import argparse

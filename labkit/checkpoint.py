@@ -267,10 +267,9 @@ def read_header(file):
     size = file.stat().st_size
     with open(file, "rb") as opened:
         start = opened.read(8)
-        _check_kind(file, start)
         length = int.from_bytes(start, "little")
-        if size < 8 or length > min(size - 8, _LONGEST_HEADER):
-            raise ValueError(f"{file.name} is truncated or no safetensors: its header claims {length} of {size} bytes")
+        if length > min(size - 8, _LONGEST_HEADER):
+            raise ValueError(f"{file.name} {_taken_for(start)}: its header claims {length} of {size} bytes")
         header = _parse(opened.read(length), f"the header of {file.name}")
     header.pop("__metadata__", None)
     tensors, expected = {}, 0
@@ -406,7 +405,9 @@ class _Bar:
             self.shown = True
             cells = 40 * done // total
             end = "\n" if done == total else ""
-            print(f"\rreading weights |{'█' * cells:<40}| {100 * done // total:3} %", end=end, file=sys.stderr, flush=True)
+            print(
+                f"\rreading weights |{'█' * cells:<40}| {100 * done // total:3} %", end=end, file=sys.stderr, flush=True
+            )
 
 
 def _model_config(raw):
@@ -632,13 +633,13 @@ def _weight_map(index):
     return places
 
 
-def _check_kind(file, start):
-    """Refuse by name what is often found where safetensors should be."""
-    if start[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05") or start[:4] == b"PK\x03\x04":
-        if start[4:8] != b"\0\0\0\0":  # else it is the length of a header
-            raise ValueError(f"{file.name} is pickled, not safetensors; unpickling runs code, so it is not read")
+def _taken_for(start):
+    """Say what a file seems to be that begins like this and is no safetensors."""
+    if start[:4] == b"PK\x03\x04" or (start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")):
+        return "is pickled, not safetensors (unpickling runs code, so it is not read)"
     if start == b"version ":
-        raise ValueError(f"{file.name} is a Git LFS pointer: the weights themselves have not been downloaded")
+        return "is a Git LFS pointer, not the weights themselves"
+    return "is truncated or no safetensors"
 
 
 def _offsets(file, name, entry):
@@ -651,7 +652,7 @@ def _offsets(file, name, entry):
 def _entry(file, name, entry, start):
     """Return one tensor of a header, once its dtype and shape are sure to be such."""
     dtype, shape = entry.get("dtype"), entry.get("shape")
-    if dtype not in _SIZES:
+    if not isinstance(dtype, str) or dtype not in _SIZES:
         raise ValueError(f"{file.name}: tensor {name!r} has dtype {dtype!r}, expected one of {', '.join(_DTYPES)}")
     if not _are_sizes(shape):
         raise ValueError(f"{file.name}: tensor {name!r} needs a shape of whole numbers, got {shape!r}")

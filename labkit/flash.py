@@ -115,7 +115,8 @@ def flash_attention(
 
     Notes
     -----
-    Beyond arguments and results it needs memory for one tile: O(block_q · (block_k + d)).
+    Beyond arguments and results it needs memory for one tile: O(block_q · (block_k + d)), and in half precision a
+    float32 copy of the tile's keys and values.
 
     Source: Dao et al. (2022), "FlashAttention", algorithm 1; with the loops in the order of Dao (2023),
     "FlashAttention-2", algorithm 1.

@@ -75,7 +75,7 @@ class RopeScaling:
         _check.choice((True, False), truncate=self.truncate)
 
 
-def frequencies(d_head, base=10000.0, scaling=None, length=None):
+def frequencies(d_head, base=10_000.0, scaling=None, length=None):
     """Return how fast each pair of entries turns: its angle per position.
 
     Parameters
@@ -369,7 +369,7 @@ def half_to_interleaved(w, n_heads):
     return w[..., halves.transpose(0, 2, 1).ravel()]
 
 
-def rotate_stream_once(x, base=10000.0, start=0, pairing="interleaved"):
+def rotate_stream_once(x, base=10_000.0, start=0, pairing="interleaved"):
     """Rotate the residual stream itself, once, before the first block: a simplification that no real model uses.
 
     Parameters

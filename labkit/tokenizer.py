@@ -8,6 +8,7 @@ byte is a token of its own, so that any text can be encoded, and comes back as i
 import json
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -155,7 +156,7 @@ class ForeignTokenizer:
 
 
 def split(text):
-    """Cut a text into the pieces that tokens never cross.
+    r"""Cut a text into the pieces that tokens never cross.
 
     Parameters
     ----------
@@ -179,8 +180,8 @@ def split(text):
 
     Examples
     --------
-    >>> split("It is 1811, Emma!\\n")
-    ['It', ' is', ' 1811', ',', ' Emma', '!', '\\n']
+    >>> split("It is 1811, Emma!\n")
+    ['It', ' is', ' 1811', ',', ' Emma', '!', '\n']
     """
     if not isinstance(text, str):
         raise ValueError(f"text must be a string, got {type(text).__name__}")
@@ -212,7 +213,7 @@ def merge(piece, ranks):
     """
     tokens = [bytes([byte]) for byte in piece]
     while len(tokens) > 1:
-        first = min(zip(tokens, tokens[1:], strict=False), key=lambda pair: ranks.get(pair, len(ranks)))
+        first = min(pairwise(tokens), key=lambda pair: ranks.get(pair, len(ranks)))
         if first not in ranks:
             break
         merged, at = [], 0
@@ -289,7 +290,7 @@ def is_ours(described):
 
 
 def byte_characters():
-    """Return the printable character that stands for each byte in a vocabulary file.
+    r"""Return the printable character that stands for each byte in a vocabulary file.
 
     Returns
     -------
@@ -304,7 +305,7 @@ def byte_characters():
     Examples
     --------
     >>> table = byte_characters()
-    >>> table[ord("a")], table[ord(" ")], table[ord("\\n")]
+    >>> table[ord("a")], table[ord(" ")], table[ord("\n")]
     ('a', 'Ġ', 'Ċ')
     """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]

@@ -17,6 +17,7 @@ from labkit.kv_cache import (
     repeat_kv,
 )
 from labkit.mask import causal_mask, sliding_window_mask
+from labkit.model import ModelConfig, forward, init_params, new_cache
 from labkit.rope import frequencies, rotate
 
 INF, NAN = np.inf, np.nan
@@ -310,6 +311,32 @@ def test_a_full_row_that_takes_no_more_does_not_stop_the_others():
     assert cache.lengths.tolist() == [4, 3]
     assert np.array_equal(k_all[1, :, -3], tokens(4)[0][1, :, 0])
     assert np.array_equal(k_all[1, :, -2:], tokens(2, seed=5)[0][1])
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("options", [{}, {"window": 3}, {"positions": "learned", "norm": "layer"}])
+def test_rows_of_unequal_length_through_a_whole_model(side, options):
+    sizes = {"vocab_size": 50, "d_model": 12, "n_layers": 3, "n_heads": 6, "n_kv_heads": 2, "d_ff": 20, "max_len": 40}
+    config = ModelConfig(**sizes, **options)
+    params, rng = init_params(config, seed=1, dtype=np.float64), np.random.default_rng(0)
+    prompts, answers = [rng.integers(0, 50, n) for n in (3, 7, 1)], rng.integers(0, 50, (3, 4))
+    full = [forward(params, config, np.concatenate(row)) for row in zip(prompts, answers, strict=True)]
+    padded, where = (
+        np.zeros((3, 7), dtype=int),
+        [slice(0, n) if side == "right" else slice(7 - n, 7) for n in (3, 7, 1)],
+    )
+    for row, prompt, place in zip(padded, prompts, where, strict=True):
+        row[place] = prompt
+    cache = new_cache(params, config, batch=3)
+    cache.expect([3, 7, 1], side)
+    logits = forward(params, config, padded, cache)
+    for b, place in enumerate(where):
+        np.testing.assert_allclose(logits[b, place], full[b][: len(prompts[b])], atol=1e-12)
+    for t in range(4):
+        logits = forward(params, config, answers[:, t : t + 1], cache)
+        for b in range(3):
+            np.testing.assert_allclose(logits[b, 0], full[b][len(prompts[b]) + t], atol=1e-12)
+    assert cache.lengths.tolist() == [7, 11, 5]
 
 
 # --- nobody else's memory -----------------------------------------------------------------------------------------

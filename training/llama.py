@@ -6,15 +6,20 @@ from torch import nn
 
 
 class Norm(nn.Module):
+    """RMSNorm."""
+
     def __init__(self, width, eps):
         super().__init__()
         self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
 
     def forward(self, x):
+        """Scale every position to a root mean square of 1, then by the weights."""
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
 
 
 class Attention(nn.Module):
+    """Grouped-query attention with RoPE."""
+
     def __init__(self, config):
         super().__init__()
         d_model, self.d_head = config["hidden_size"], config["head_dim"]
@@ -25,6 +30,7 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(self.n_heads * self.d_head, d_model, bias=False)
 
     def forward(self, x, angles, mask, keep):
+        """Mix across positions; put the weights into the list `keep`, if there is one."""
         q, k, v = (
             project(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)
             for project in (self.q_proj, self.k_proj, self.v_proj)
@@ -39,6 +45,8 @@ class Attention(nn.Module):
 
 
 class SwiGLU(nn.Module):
+    """The gated FFN."""
+
     def __init__(self, config):
         super().__init__()
         d_model, d_ff = config["hidden_size"], config["intermediate_size"]
@@ -47,10 +55,13 @@ class SwiGLU(nn.Module):
         self.down_proj = nn.Linear(d_ff, d_model, bias=False)
 
     def forward(self, x):
+        """Transform every position on its own."""
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
 class Block(nn.Module):
+    """One pre-norm block."""
+
     def __init__(self, config, attention_only):
         super().__init__()
         self.input_layernorm = Norm(config["hidden_size"], config["rms_norm_eps"])
@@ -64,11 +75,14 @@ class Block(nn.Module):
             self.mlp.down_proj.weight.zero_()
 
     def forward(self, x, angles, mask, keep):
+        """Add attention's correction to the stream, then the FFN's."""
         x = x + self.self_attn(self.input_layernorm(x), angles, mask, keep)
         return x if self.attention_only else x + self.mlp(self.post_attention_layernorm(x))
 
 
 class Body(nn.Module):
+    """All but the head."""
+
     def __init__(self, config, attention_only):
         super().__init__()
         self.embed_tokens = nn.Embedding(config["vocab_size"], config["hidden_size"])
@@ -77,7 +91,7 @@ class Body(nn.Module):
 
 
 class Llama(nn.Module):
-    """Token ids [B, T] in, logits [B, T, vocab_size] out; `ahead` is how many future positions the mask lets through."""
+    """Token ids [B, T] in, logits [B, T, vocab_size] out; the mask lets `ahead` future positions through."""
 
     def __init__(self, config, attention_only=False, ahead=0):
         super().__init__()
@@ -93,6 +107,7 @@ class Llama(nn.Module):
             self.lm_head.weight = self.model.embed_tokens.weight
 
     def forward(self, token_ids, keep=None):
+        """Score every possible next token."""
         T, half = token_ids.shape[1], self.config["head_dim"] // 2
         base = self.config["rope_parameters"]["rope_theta"]
         freqs = base ** -(torch.arange(half) / half)

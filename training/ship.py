@@ -1,6 +1,6 @@
 """Put what training left in build/training into labkit, in float16, with tokenizer, log and model card.
 
-    python training/ship.py
+python training/ship.py
 """
 
 import json
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import bpe
 import cards
+import corpus
 import recipes
 import torch
 from safetensors.torch import save_file
@@ -28,6 +29,7 @@ def write(folder, weights, config):
 
 
 def ship(name):
+    """Write a model with all that belongs to it."""
     recipe, source, folder = recipes.RECIPES[name], BUILD / name, ROOM / name
     shutil.rmtree(folder, ignore_errors=True)
     write(folder, source / "weights" / f"{recipe['steps']:05d}.pt", recipe["config"])
@@ -37,7 +39,9 @@ def ship(name):
         shutil.copy(bpe.FILE, folder)
     lines = (source / "log.jsonl").read_text().splitlines()
     (folder / "log.jsonl").write_text("\n".join(lines) + "\n")
-    (folder / "README.md").write_text(cards.card(name, [json.loads(line) for line in lines]), encoding="utf-8")
+    text = corpus.split(corpus.novels())[1]
+    card = cards.card(name, [json.loads(line) for line in lines], len(bpe.encoded(text)) / len(text))
+    (folder / "README.md").write_text(card, encoding="utf-8")
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     print(f"{name}: {size / 2**20:.2f} MiB")
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # matrices this small are slower on two threads
 
-import corpus
 import numpy as np
 import recipes
 import torch
@@ -25,7 +24,7 @@ BUILD = Path(__file__).parents[1] / "build" / "training"
 
 
 def learning_rate(recipe, step):
-    """Return the rate of a step: a linear rise, then level, then, over the last steps, half a cosine down to a tenth."""
+    """Return the rate of a step: a linear rise, level, and over the last steps half a cosine down to a tenth."""
     rise = min(1, (step + 1) / recipe["rise"])
     share = max(0, step - recipe["steps"] + recipe["fall"]) / recipe["fall"]
     return recipe["rate"] * rise * (0.1 + 0.9 * (1 + math.cos(math.pi * share)) / 2)
@@ -51,6 +50,7 @@ def measure(model, recipe, held_out):
 
 
 def train(name):
+    """Train one model, from the start or from where it stopped."""
     recipe, folder = recipes.RECIPES[name], BUILD / name
     (folder / "weights").mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)

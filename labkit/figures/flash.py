@@ -139,10 +139,10 @@ def tile_map(T, S, block_q, block_k, rules):
     Returns
     -------
     Drawing
-        Each tile is a rectangle: computed whole, computed and masked in part, or skipped (its gid says which). Dots
+        Each tile is a rectangle: computed whole, computed and masked in part, or skipped (its label says which). Dots
         mark the scores that count.
     """
-    fig, axes = canvas(height=2.9, ncols=len(rules), sharey=True)
+    fig, axes = canvas(height=2.2, ncols=len(rules), sharey=True)
     style = {"whole": (BLUE, 0.75), "in part": (BLUE, 0.3), "skipped": (GREY, 0.12)}
     for ax, (title, rule) in zip(np.atleast_1d(axes), rules.items(), strict=True):
         for rows in blocks(0, T, block_q):
@@ -154,7 +154,7 @@ def tile_map(T, S, block_q, block_k, rules):
                 kind = "skipped" if not first <= columns.start < stop else "whole" if seen.all() else "in part"
                 colour, alpha = style[kind]
                 at = columns.start - 0.5, rows.start - 0.5
-                ax.add_patch(Rectangle(at, *size[::-1], facecolor=colour, alpha=alpha, linewidth=0, gid=kind))
+                ax.add_patch(Rectangle(at, *size[::-1], facecolor=colour, alpha=alpha, linewidth=0, label=kind))
                 ax.add_patch(Rectangle(at, *size[::-1], fill=False, edgecolor=GREY, linewidth=0.8))
                 i, j = np.nonzero(seen)
                 ax.plot(j + columns.start, i + rows.start, ".", color="black", markersize=1.5)

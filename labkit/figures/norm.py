@@ -43,7 +43,15 @@ def stages(x, weight, bias, eps=1e-5):
             ax.set(ylim=(-limit, limit), xticks=range(len(x)))
             if values is None:
                 ax.set_axis_off()
-                ax.text(0.5, 0.5, "no mean\nsubtracted", ha="center", va="center", transform=ax.transAxes, color=GREY)
+                ax.text(
+                    0.5,
+                    0.5,
+                    "no mean\nsubtracted",
+                    ha="center",
+                    va="center",
+                    transform=ax.transAxes,
+                    fontsize=FONT_SIZE,
+                )
                 continue
             ax.bar(np.arange(len(x)), values, color=colour)
             ax.axhline(0, color=GREY, linewidth=0.8)
@@ -121,20 +129,21 @@ def depth(layers, streams, gradients):
     Returns
     -------
     Drawing
-        Two panels with logarithmic axes. Kinds that begin with "no norm" are red, with "pre" blue, with "post" orange;
-        those that end in "SwiGLU" are dashed.
+        Two panels with logarithmic axes and one legend. Kinds that begin with "no norm" are red, with "pre" blue, with
+        "post" orange; those that end in "SwiGLU" are dashed.
     """
-    fig, (left, right) = canvas(ncols=2, height=2.9)
+    fig, (left, right) = canvas(ncols=2, height=3.3)
     for ax, lines in ((left, streams), (right, gradients)):
         for name, values in lines.items():
             ax.plot(layers, values, color=_colour(name), linestyle="--" if name.endswith("SwiGLU") else "-", label=name)
-        ax.set(yscale="log", xlabel="blocks behind it", xlim=(layers[0], layers[-1]))
+        ax.set(yscale="log", xlabel="blocks passed", xlim=(layers[0], layers[-1]))
         ax.set_xticks(layers[:: max(1, len(layers) // 4)])
-        ax.legend(fontsize=FONT_SIZE - 1, frameon=False, loc="best")
     left.set_title("root mean square of the stream", fontsize=FONT_SIZE)
-    right.set_title("gradient, as a multiple of the last", fontsize=FONT_SIZE)
+    right.set_title("length of the gradient / the last", fontsize=FONT_SIZE)
     left.set_ylabel("RMS (log scale)", fontsize=FONT_SIZE)
     right.set_ylabel("ratio (log scale)", fontsize=FONT_SIZE)
+    named = {line.get_label(): line for ax in (left, right) for line in ax.lines}
+    fig.legend(named.values(), named, loc="outside lower center", ncols=3, fontsize=FONT_SIZE, frameon=False)
     return fig
 
 

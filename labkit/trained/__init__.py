@@ -16,7 +16,6 @@ import numpy as np
 
 from labkit import _check, checkpoint
 from labkit.mask import causal_mask
-from labkit.model import forward
 
 NAMES = ("induction", "novel", "honest", "leaking")
 _ROOM = Path(__file__).parent
@@ -207,6 +206,7 @@ def head_scores(weights, token_ids):
 
     Examples
     --------
+    >>> from labkit.model import forward
     >>> params, config = load("induction")
     >>> tokens = np.tile(np.random.default_rng(0).permutation(64)[:20], 2)
     >>> _, captured = forward(params, config, tokens, capture=True)

@@ -85,7 +85,8 @@ class Bench:
         """Find a control as a screen reader would, by its role and name."""
         name, control = list(explorer.controls.items())[number]
         role = "switch" if isinstance(control, Toggle) else "slider"
-        return self.page.locator(f"#{explorer.id}").get_by_role(role, name=control.label or name)
+        label = re.compile(rf"^{re.escape(control.label or name)}(:|$)")
+        return self.page.locator(f"#{explorer.id}").get_by_role(role, name=label)
 
     def controls(self):
         """Return every explorer with the number of each of its controls, and that control."""

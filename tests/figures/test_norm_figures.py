@@ -45,7 +45,9 @@ def test_shift_and_scale_draws_given_and_both_results(scale, shift):
 def test_depth_draws_one_line_a_kind_with_its_colour():
     streams = {"no norm": [1, 10, 100], "pre-norm": [1, 2, 3], "post-norm": [1, 1, 1]}
     gradients = {"pre-norm, GELU": [4, 2, 1], "post-norm, SwiGLU": [90, 9, 1]}
-    left, right = norm.depth([0, 8, 16], streams, gradients).axes
+    fig = norm.depth([0, 8, 16], streams, gradients)
+    left, right = fig.axes
+    assert [text.get_text() for text in fig.legends[0].get_texts()] == [*streams, *gradients]
     for ax, lines, colours in ((left, streams, [RED, BLUE, ORANGE]), (right, gradients, [BLUE, ORANGE])):
         assert ax.get_yscale() == "log"
         assert [line.get_label() for line in ax.lines] == list(lines)

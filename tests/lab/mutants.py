@@ -1180,6 +1180,34 @@ def plain_softmax_in_disguise(q, load, n_keys, tile_size):
     return lab.scaled_dot_product_attention(q, keys, values)
 
 
+@mutant("tiled_attention", "are held at once")
+def plain_softmax_on_copies(q, load, n_keys, tile_size):
+    keys, values = [], []
+    for start in range(0, n_keys, tile_size):
+        k_tile, v_tile = load(start, min(start + tile_size, n_keys))
+        keys.extend(row[:] for row in k_tile)
+        values.extend(row[:] for row in v_tile)
+    return lab.scaled_dot_product_attention(q, keys, values)
+
+
+@mutant("tiled_attention", "are held at once")
+def every_score_kept(q, load, n_keys, tile_size):
+    starts = range(0, n_keys, tile_size)
+    result = []
+    for query in q:
+        scores = []
+        for start in starts:
+            keys, _ = load(start, min(start + tile_size, n_keys))
+            scores += [sum(a * b for a, b in zip(query, key)) / math.sqrt(len(query)) for key in keys]
+        weights, out = lab.softmax(scores), None
+        for start in starts:
+            _, values = load(start, min(start + tile_size, n_keys))
+            part = lab.matmul([weights[start : start + len(values)]], values)[0]
+            out = part if out is None else lab.add_vectors(out, part)
+        result.append(out)
+    return result
+
+
 @mutant("tiled_attention", "it loads everything at once")
 def one_big_load(q, load, n_keys, tile_size):
     keys, values = load(0, n_keys)
@@ -1388,6 +1416,16 @@ def array_tiled(q_heads, k_heads, v_heads, mask=None):
     k_heads, v_heads = np.tile(k_heads, (times, 1, 1)), np.tile(v_heads, (times, 1, 1))
     scores = q_heads @ k_heads.swapaxes(-1, -2) / np.sqrt(q_heads.shape[-1])
     return _rows_softmax(scores if mask is None else scores + mask) @ v_heads
+
+
+@mutant("tiled_attention", "are held at once", arrays=True)
+def array_concatenated(q, load, n_keys, tile_size):
+    keys = values = None
+    for start in range(0, n_keys, tile_size):
+        k_tile, v_tile = load(start, min(start + tile_size, n_keys))
+        keys = k_tile.copy() if keys is None else np.concatenate([keys, k_tile])
+        values = v_tile.copy() if values is None else np.concatenate([values, v_tile])
+    return _rows_softmax(q @ keys.T / np.sqrt(q.shape[1])) @ values
 
 
 @mutant("rope", "the pairs are (i, i + d/2)", arrays=True)

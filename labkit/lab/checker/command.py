@@ -284,13 +284,14 @@ class _Worker:
         lines = queue.Queue()
         threading.Thread(target=self._read, args=(lines,), daemon=True).start()
         try:
+            message = {}
             while (line := lines.get(timeout=self.patience)) is not None:
                 message = json.loads(line)
                 self.busy = message.get("busy", self.busy)
                 self.fault = message.get("fault", "")
                 if "result" in message:
                     yield _result(message["result"])
-            self.died = self.process.wait() != 0 and not self.fault
+            self.died = not self.fault and "done" not in message
         except queue.Empty:
             self.died, self.end = True, "it does not come back. Is there a loop that never ends?"
         finally:
@@ -326,6 +327,7 @@ def _worker(options):
     for name in job["names"]:
         result = course.verdict(module, course.BY_NAME[name], known, job["seconds"], lambda name: say(busy=name))
         say(result=asdict(result))
+    say(done=True)
     return 0
 
 

@@ -58,6 +58,14 @@ def contain(call, seconds):
     return outcome
 
 
+def attempt(call):
+    """Return the outcome of a call to code that is known to behave: it may raise, no more."""
+    try:
+        return Outcome(value=call())
+    except Exception as error:
+        return Outcome(error=error)
+
+
 @contextlib.contextmanager
 def _quiet(printed):
     """Send what is printed to `printed`, offer nothing to read, and hold warnings back."""

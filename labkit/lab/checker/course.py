@@ -19,7 +19,7 @@ def load(path, seconds=SECONDS):
 
     The file is run as any import would run it, except that it can neither hang nor print.
     """
-    path = Path(path)
+    path = Path(path).resolve()
     if not path.is_file():
         return None, f"there is no {path.name} here."
     outcome = contain(lambda: _import(path), seconds)

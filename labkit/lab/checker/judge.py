@@ -8,10 +8,11 @@ import copy
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from . import symptoms, values
-from .contain import Outcome, OutOfTime, contain
+from .contain import Outcome, OutOfTime, attempt, contain
 from .exercise import Case, Exercise, Quantity, Sign
 from .oracle import INF
 from .result import FAILED, NOT_STARTED, PASSED, WAITING, Result
@@ -21,12 +22,18 @@ SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Trial:
-    """One case tried: what should have come, what came, and the argument that the answer changed, if any."""
+    """One case tried: what should have come, what came, and what the answer did on the way.
+
+    `returned` is what its last call gave back (if that call came to an end at all), `blank` says that every call gave
+    back nothing, as an untouched stub does, and `changed` names an argument that it changed.
+    """
 
     case: Case
     expected: Outcome
     got: Outcome
-    changed: str = ""
+    returned: list
+    blank: bool
+    changed: str
 
     @property
     def right(self):
@@ -128,9 +135,10 @@ def _attempt(exercise, answer, style, seconds):
     for case in exercise.cases:
         probe = _Probe(answer, exercise, style)
         expected = _known(case, exercise.oracle)
-        got = _outcome(case, probe, max(0.1, deadline - time.monotonic()))
+        got = contain(partial(_drive, case, probe), max(0.1, deadline - time.monotonic()))
         if style.numpy is None or not _refuses_lists(got) or not _ragged(case):
-            trials.append(Trial(case, expected, got, probe.changed))
+            blank = probe.calls > 0 and probe.calls == probe.blanks
+            trials.append(Trial(case, expected, got, probe.returned, blank, probe.changed))
         if isinstance(got.error, OutOfTime):
             break
     return trials
@@ -140,8 +148,8 @@ def _ragged(case):
     return any(values.shape(arg) is None for arg in case.args)
 
 
-def _outcome(case, fn, seconds):
-    return contain(lambda: values.plain(case.drive(fn, *copy.deepcopy(case.args))), seconds)
+def _drive(case, fn):
+    return values.plain(case.drive(fn, *copy.deepcopy(case.args)))
 
 
 _KNOWN = {}
@@ -150,7 +158,7 @@ _KNOWN = {}
 def _known(case, fn):
     """Return what the oracle or a mistake comes to in a case; each is computed once."""
     if (case.name, fn) not in _KNOWN:
-        _KNOWN[case.name, fn] = _outcome(case, fn, SECONDS)
+        _KNOWN[case.name, fn] = attempt(partial(_drive, case, fn))
     return _KNOWN[case.name, fn]
 
 
@@ -162,11 +170,17 @@ class _Probe:
     exercise: Exercise
     style: _Style
     changed: str = ""
+    returned: list = field(default_factory=list)
+    calls: int = 0
+    blanks: int = 0
 
     def __call__(self, *args):
         given = _hand_over(args, self.exercise.params, self.style)
         before = copy.deepcopy([values.plain(arg) for arg in given])
+        self.calls, self.returned = self.calls + 1, []
         value = values.plain(self.answer(*given))
+        self.returned = [value]
+        self.blanks += value is None or value is ...
         for name, old, new in zip(self.exercise.params, before, given, strict=False):
             if not callable(new) and not values.same(old, values.plain(new), 0):
                 self.changed = self.changed or name
@@ -199,8 +213,9 @@ def _verdict(exercise, answer, trials):
         if waits_for in (None, getattr(answer, "__name__", None)):
             return Result(name, NOT_STARTED, chapter, total=total)
         return Result(name, WAITING, chapter, f"waits for {waits_for}, which is not started.", total=total)
-    if all(trial.got.error is None and (trial.got.value is None or trial.got.value is ...) for trial in trials):
-        hint = "" if trials[0].got.value is ... else "(It returns None. A function hands its result back with return.)"
+    if all(trial.blank for trial in trials):
+        returns_none = trials[0].returned == [None]
+        hint = "(It returns None. A function hands its result back with return.)" if returns_none else ""
         return Result(name, NOT_STARTED, chapter, hint, total=total)
     message, shown = _diagnose(exercise, trials, wrong)
     details = tuple(symptoms.details(exercise, answer, shown, "smallest such input"))
@@ -243,9 +258,9 @@ def _explained(mistake, trials):
 
 
 def _bears(sign, trial):
-    if trial.got.error is not None or trial.expected.error is not None:
+    if trial.got.error is not None or trial.expected.error is not None or symptoms.misshapen(trial):
         return False
-    return contain(lambda: sign.shows(trial.case.args, trial.expected.value, trial.got.value), 1).value is True
+    return attempt(lambda: sign.shows(trial.case.args, trial.expected.value, trial.got.value)).value is True
 
 
 def _smallest(trials):

@@ -5,7 +5,7 @@ import linecache
 import re
 
 from . import values
-from .contain import OutOfTime, contain
+from .contain import OutOfTime, attempt
 
 LONG = 32  # how many numbers a value may hold before it is cut when shown
 
@@ -32,6 +32,23 @@ _ENDS = {
 }
 
 
+def misshapen(trial):
+    """Return what is wrong with the kind or the shape of a result, or None if nothing is."""
+    return _wrong_kind(trial) or _wrong_shape(trial)
+
+
+def _not_usable(trial):
+    """Speak when the answer came to its end, but what it gave back cannot be worked with."""
+    if trial.got.error is None or not trial.returned:
+        return None
+    (returned,) = trial.returned
+    return (
+        _NOTHING
+        if returned is None or returned is ...
+        else f"it returns {values.describe(returned)}. {trial.case.says}"
+    )
+
+
 def _stopped(trial):
     error = trial.got.error
     if error is None:
@@ -43,10 +60,13 @@ def _stopped(trial):
     return _ENDS.get(type(error), f"it stops with {type(error).__name__}.")
 
 
+_NOTHING = "it returns None for this input: is there a path without a return?"
+
+
 def _wrong_kind(trial):
     expected, got = trial.expected.value, trial.got.value
     if got is None or got is ...:
-        return "it returns None for this input: is there a path without a return?"
+        return _NOTHING
     if type(expected) in (list, dict) and type(expected) is not type(got):
         return f"it returns {values.describe(got)}, where {values.describe(expected)} is asked for."
     if values.is_number(expected) and not values.is_number(got):
@@ -91,9 +111,9 @@ def _what_the_case_says(trial):
 _SYMPTOMS = (
     _refusal_missing,
     _refusal_unasked,
+    _not_usable,
     _stopped,
-    _wrong_kind,
-    _wrong_shape,
+    misshapen,
     _not_finite,
     _imprecise,
     _off_by_a_factor,
@@ -140,7 +160,7 @@ def _in_words(outcome, answer, digits):
 
 def in_words(error, file):
     """Write an error in one line, with the last line of a file through which it came."""
-    text = contain(lambda: " ".join(str(error).split()), 1).value or ""
+    text = attempt(lambda: " ".join(str(error).split())).value or ""
     text = re.sub(r" at 0x[0-9a-fA-F]+", "", text)[:120]
     lines = [step.tb_lineno for step in _steps(error) if step.tb_frame.f_code.co_filename == file]
     where = "".join(f", at line {line}: {linecache.getline(file, line).strip()}" for line in lines[-1:])

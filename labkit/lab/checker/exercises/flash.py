@@ -1,6 +1,7 @@
 """Chapter 12: softmax one tile at a time."""
 
 import math
+import tracemalloc
 from functools import partial
 
 from .. import oracle
@@ -50,6 +51,39 @@ class FastMemory:
 
 def _walk(fn, q, k, v, tile_size):
     return fn(q, FastMemory(k, v, tile_size), len(k), tile_size)
+
+
+class Stream:
+    """Keys and values without end, made when they are loaded: nothing of them is stored anywhere."""
+
+    def __init__(self, numpy=None):
+        self.numpy = numpy
+
+    def in_arrays(self, numpy):
+        """Return the same stream, handing out arrays."""
+        return Stream(numpy)
+
+    def __call__(self, start, stop):
+        """Return keys and values start … stop − 1."""
+        keys = [[math.sin(j * i) for i in (1, 2, 3, 4)] for j in range(start, stop)]
+        rows = [[math.cos(j), 1.0] for j in range(start, stop)]
+        return (keys, rows) if self.numpy is None else (self.numpy.array(keys), self.numpy.array(rows))
+
+
+def _watched(fn, q, n_keys, tile_size):
+    """Return the result, and whether the memory taken on the way stayed below what a number for each key takes."""
+    tracing = tracemalloc.is_tracing()
+    if not tracing:
+        tracemalloc.start()
+    tracemalloc.reset_peak()
+    before, _ = tracemalloc.get_traced_memory()
+    try:
+        result = fn(q, Stream(), n_keys, tile_size)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        if not tracing:
+            tracemalloc.stop()
+    return {"result": result, "holds one tile at a time": peak - before < 6 * n_keys}
 
 
 def _fold(fn, scores, rows, tile):
@@ -173,6 +207,15 @@ def _mean_of_tiles(q, load, n_keys, tile_size):
     return out
 
 
+def _copied(q, load, n_keys, tile_size):
+    keys, rows = [], []
+    for start in range(0, n_keys, tile_size):
+        k_tile, v_tile = load(start, min(start + tile_size, n_keys))
+        keys += [list(row) for row in k_tile]
+        rows += [list(row) for row in v_tile]
+    return oracle.attention(q, keys, rows)
+
+
 def _kept(q, load, n_keys, tile_size):
     tiles = [load(start, min(start + tile_size, n_keys)) for start in range(0, n_keys, tile_size)]
     keys = [key for tile, _ in tiles for key in tile]
@@ -203,6 +246,13 @@ TILED_ATTENTION = Exercise(
             "keep the running maximum.",
             drive=_walk,
         ),
+        Case(
+            "tiled_holds_one_tile_at_a_time",
+            ([[0.5, -0.5, 1.0, 0.25]], 12000, 20),
+            "of 12,000 keys no more than a tile may be held at a time, nor all their scores.",
+            drive=_watched,
+            labels=("q", "n_keys", "tile_size"),
+        ),
     ),
     mistakes=(
         Mistake("the last division by total is missing.", _tiled(finish=lambda out, total: out)),
@@ -219,6 +269,7 @@ TILED_ATTENTION = Exercise(
             _tiled(step=_step(rescale_total=False, rescale_out=False)),
         ),
         Mistake("all tiles are kept and weighed at the end: a tile is gone when the next is loaded.", _kept),
+        Mistake("all keys, values or scores are held at once: hold one tile at a time, and m, total and out.", _copied),
         Mistake(
             "the last tile reaches past the end: stop at n_keys.",
             _tiled(until=lambda stop, n_keys: stop),
