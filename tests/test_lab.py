@@ -6,7 +6,6 @@ import doctest
 import inspect
 import math
 import os
-import random
 import re
 import subprocess
 import sys
@@ -32,8 +31,7 @@ import labkit.norm
 import labkit.rope
 import labkit.softmax
 from labkit.lab import check, run_check, solution
-from labkit.lab.checker import EVERYTHING, LAB, course, values
-from labkit.lab.checker import contain as containment
+from labkit.lab.checker import EVERYTHING, LAB, course
 from labkit.lab.checker.contain import OutOfTime, contain
 from labkit.lab.checker.exercise import Exercise, Mistake, Sign, call
 from labkit.lab.checker.exercises import CHAPTERS, QUANTITIES
@@ -50,12 +48,18 @@ by_name = {"ids": lambda item: item.name}
 # ------------------------------------------------------------------------------------- refuse what is wrong
 
 
+def _check(mutant, strict):
+    """Return what a check says of a mutant. Only one that never ends is stopped early, however busy the machine is."""
+    seconds = 0.5 if "does not come back" in mutant.diagnosis else 60
+    return run_check(mutant.exercise, mutant.answer, seconds, strict)
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, **by_name)
 def test_mutant_is_refused_with_the_right_diagnosis(mutant):
-    result = run_check(mutant.exercise, mutant.answer, seconds=1, strict=not mutant.arrays)
+    result = _check(mutant, strict=not mutant.arrays)
     assert result.status == "failed", result
     assert mutant.diagnosis in result.message, result
-    assert str(result) == str(run_check(mutant.exercise, mutant.answer, seconds=1, strict=not mutant.arrays))
+    assert str(result) == str(_check(mutant, strict=not mutant.arrays))
     assert "0x" not in str(result)
 
 
@@ -64,7 +68,7 @@ ACCEPTED_IN_A_CHAPTER = {"booleans"}  # a chapter's mask may be Boolean; the lab
 
 @pytest.mark.parametrize("mutant", MUTANTS, **by_name)
 def test_mutant_is_refused_in_a_chapter_too(mutant):
-    result = run_check(mutant.exercise, mutant.answer, seconds=1)
+    result = _check(mutant, strict=False)
     assert result.passed == (mutant.name in ACCEPTED_IN_A_CHAPTER), result
 
 
@@ -75,7 +79,8 @@ def test_there_are_enough_mutants_and_alternatives(exercise):
 
 
 def _some_mutants(exercise):
-    return [mutant for mutant in MUTANTS if mutant.exercise == exercise.name and not mutant.arrays][:2]
+    mutants = [mutant for mutant in MUTANTS if mutant.exercise == exercise.name and not mutant.arrays]
+    return [mutant for mutant in mutants if "does not come back" not in mutant.diagnosis][:2]
 
 
 @pytest.mark.parametrize("exercise", LAB, **by_name)
@@ -86,7 +91,7 @@ def test_the_right_function_of_a_module_is_blamed(exercise):
         known = {}
         for other in LAB:
             if other is exercise or _depends_on(other, exercise):
-                course.verdict(module, other, known, seconds=1)
+                course.verdict(module, other, known, seconds=60)
         failed = [name for name, result in known.items() if result.status == "failed"]
         assert failed == [exercise.name], {name: str(result) for name, result in known.items() if not result.passed}
         assert mutant.diagnosis in known[exercise.name].message
@@ -102,7 +107,7 @@ def _depends_on(exercise, other):
 def test_every_known_mistake_is_named_as_itself(exercise):
     for mistake in exercise.mistakes:
         for wrong in getattr(mistake, "wrongs", ()):
-            result = judge(exercise, wrong, strict=True)
+            result = judge(exercise, wrong, seconds=60, strict=True)
             assert (result.status, result.message) == ("failed", mistake.message)
 
 
@@ -145,14 +150,19 @@ def _wears_off(oracle):
     return answer
 
 
-@pytest.mark.parametrize("spoil", SPOILS)
-@pytest.mark.parametrize("exercise", EXERCISES, **by_name)
+SPOILT = [
+    (exercise, spoil)
+    for exercise in EXERCISES
+    for spoil in SPOILS
+    # which weights are drawn is anyone's choice, and a constant of GELU's may be rounded
+    if not (exercise.name == "build_params" and "off by" in spoil)
+    if not (exercise.name == "gelu" and "millionth" in spoil)
+]
+
+
+@pytest.mark.parametrize(("exercise", "spoil"), SPOILT, ids=[f"{exercise.name}-{spoil}" for exercise, spoil in SPOILT])
 def test_no_check_accepts_a_spoilt_oracle(exercise, spoil):
-    if exercise.name == "build_params" and "off by" in spoil:
-        pytest.skip("weights are anyone's choice")
-    if exercise.name == "gelu" and spoil == "the first entry off by a millionth":
-        pytest.skip("its constant may be rounded in the seventh digit")
-    result = judge(exercise, SPOILS[spoil](exercise.oracle), strict=True)
+    result = judge(exercise, SPOILS[spoil](exercise.oracle), seconds=60, strict=True)
     assert result.status in ("failed", "not started"), result
     assert (result.status == "not started") == (spoil == "nothing")
 
@@ -162,22 +172,22 @@ def test_no_check_accepts_a_spoilt_oracle(exercise, spoil):
 
 @pytest.mark.parametrize("alternative", ALTERNATIVES, **by_name)
 def test_alternative_is_accepted(alternative):
-    result = run_check(alternative.exercise, alternative.answer)
+    result = run_check(alternative.exercise, alternative.answer, seconds=60)
     assert result.passed, result
     if not alternative.arrays:
-        assert run_check(alternative.exercise, alternative.answer, strict=True).passed
+        assert run_check(alternative.exercise, alternative.answer, seconds=60, strict=True).passed
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, **by_name)
 def test_oracle_passes_its_own_check_on_lists_and_on_arrays(exercise):
-    assert judge(exercise, exercise.oracle, strict=True).passed
+    assert judge(exercise, exercise.oracle, seconds=60, strict=True).passed
 
 
 def test_solution_passes_every_check():
     module, fault = course.load(FOLDER / "solution.py")
     assert not fault
     known = {}
-    assert all(course.verdict(module, exercise, known).passed for exercise in LAB)
+    assert all(course.verdict(module, exercise, known, seconds=60).passed for exercise in LAB)
     assert [known[exercise.name].total for exercise in LAB] == [len(exercise.cases) for exercise in LAB]
 
 
@@ -332,6 +342,13 @@ class _Odd:
     __hash__ = None
 
 
+class _Nameless(_Odd):
+    """It can be called, and will not say what it is."""
+
+    def __call__(self, x):
+        raise NotImplementedError
+
+
 def _contains_itself(x):
     x = [1.0]
     x.append(x)
@@ -372,6 +389,7 @@ UNRULY = {
     "a number": (7, "the answer should be a function of (x), not a single number"),
     "a result": ([0.25, 0.75], "the answer should be a function of (x), not shape [2]"),
     "a module": (math, "the answer should be a function of (x), not a module object"),
+    "an object without a name": (_Nameless(), "it cannot be judged: RuntimeError"),
     "None on one path": (lambda x: solution.softmax(x) if len(x) != 2 else None, "is there a path without a return"),
 }
 
@@ -408,10 +426,34 @@ def test_prints_are_held_back_and_counted(capsys):
 
 
 def test_streams_are_given_back():
-    before = sys.stdout, sys.stderr, sys.stdin
+    before = sys.stdout, sys.stderr, sys.stdin, builtins.input
     for kind in ("loop", "exit", "input", "sleep"):
         run_check("softmax", UNRULY[kind][0], seconds=0.1)
-    assert (sys.stdout, sys.stderr, sys.stdin) == before
+    assert (sys.stdout, sys.stderr, sys.stdin, builtins.input) == before
+
+
+def test_an_interrupt_stops_the_answer_too(monkeypatch):
+    running = threading.Event()
+
+    def interrupted(self, timeout=None, join=threading.Thread.join):
+        if not running.is_set():
+            join(self, 0.1)
+            raise KeyboardInterrupt
+        return join(self, timeout)
+
+    def answer(x):
+        try:
+            _loops(x)
+        finally:
+            running.set()
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    threads = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        contain(lambda: answer([1.0]), 60)
+    running.wait(5)
+    time.sleep(0.2)
+    assert threading.active_count() == threads
 
 
 def test_time_limit_is_for_the_whole_check_and_the_rest_is_said_to_be_untried():
@@ -932,9 +974,3 @@ def test_a_missing_function_is_named(lab):
         1,
         "  1/1  ○ softmax: not started. There is no function softmax in the file. (chapter 3, softmax)\n",
     )
-
-
-def test_contain_module_is_what_the_engine_uses():
-    assert containment.contain is contain
-    assert values.describe(values.plain(builtins)) == "a module object"
-    assert random.Random(0).random() == random.Random(0).random()

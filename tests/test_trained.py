@@ -254,6 +254,7 @@ BAD = {
     "short": (lambda: head_scores(np.ones((2, 1, 2, 2)), [1, 1]), "T of at least 3"),
     "batch": (lambda: head_scores(np.ones((2, 3, 1, 6, 6)), REPEATED), "weights must be"),
     "other batch": (lambda: head_scores(np.ones((2, 3, 1, 6, 6)), np.stack([REPEATED] * 2)), "(weights|batch)"),
+    "no layers": (lambda: head_scores(np.ones((1, 6, 6)), REPEATED), "weights must be"),
     "no repeat": (lambda: head_scores(np.ones((2, 1, 4, 4)), [1, 2, 3, 4]), "must hold a token twice"),
     "neighbours": (lambda: head_scores(np.ones((2, 1, 4, 4)), [1, 1, 2, 3]), "must hold a token twice"),
     "text": (lambda: followers(np.array(["a", "b"])), "must hold real numbers"),

@@ -18,8 +18,8 @@ file is a Llama's, whose FFN has width 1 and only zeros in `down_proj`, so that 
 the weights along training, from random to the end: between steps 100 and 200 the induction head is born.""",
     "novel": """\
 A small Llama: 4 layers, d_model 128, 4 query heads and 2 key/value heads of 32, SwiGLU of width 344, RMSNorm, RoPE,
-context 128, a byte-pair vocabulary of 512, head not tied. Of the 16 rows of every training step, 15 were text and
-one was repeated random tokens.""",
+context 128, a byte-pair vocabulary of 512, head not tied. Of the 16 rows of every training step, 14 were
+text, one was a short span of text over and over, and one was random tokens over and over.""",
     "honest": """\
 A smaller Llama, the yardstick for *leaking*: 2 layers, d_model 64, 4 query heads and 2 key/value heads of 16, SwiGLU of
 width 172, context 128, the byte-pair vocabulary of *novel*.""",

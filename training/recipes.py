@@ -35,17 +35,17 @@ def random_tokens(recipe, folder):
 
 
 def novels(recipe, folder):
-    """Return what draws a batch of text with a few rows of repeated random tokens, and held-out rows of text."""
+    """Return what draws a batch of text, a few rows of which repeat themselves, and held-out rows of text."""
     train, held_out = (encoded(text) for text in corpus.split(corpus.novels()))
     length, size = recipe["length"], recipe["config"]["vocab_size"]
 
     def batch(rng, step):
-        if step < recipe["warm_up"]:  # heads that look for repeats form soonest among few kinds of token
-            kinds = int(size ** min(1, 2 / 3 + max(0, step / recipe["warm_up"] - 0.5)))
-            return repeated(rng, kinds, recipe["rows"], length // 2 + 1, recipe["periods"])
-        starts = rng.integers(0, len(train) - length, size=recipe["rows"] - recipe["repeated_rows"])
+        twice = recipe["repeated_rows"]
+        starts = rng.integers(0, len(train) - length, size=recipe["rows"] - twice)
         rows = train[starts[:, None] + np.arange(length + 1)]
-        return np.concatenate([rows, repeated(rng, size, recipe["repeated_rows"], length + 1, recipe["periods"])])
+        for row in rows[:twice]:
+            row[:] = np.resize(row[: rng.integers(16, 49)], length + 1)
+        return np.concatenate([rows, repeated(rng, size, twice, length + 1, recipe["periods"])])
 
     rows = len(held_out) // (length + 1)
     rows = held_out[: rows * (length + 1)].reshape(rows, length + 1)
@@ -94,13 +94,12 @@ NOVEL = {
     "seed": 0,
     "rows": 16,
     "length": 128,
-    "warm_up": 600,
     "repeated_rows": 1,
     "periods": (8, 32),
     "score_period": 32,
     "held_out_rows": 128,
-    "steps": 3000,
-    "fall": 800,
+    "steps": 2000,
+    "fall": 700,
     "measure": 100,
     "rate": 3e-3,
     "rise": 100,
@@ -109,7 +108,6 @@ NOVEL = {
 }
 HONEST = NOVEL | {
     "config": NOVEL["config"] | {"num_hidden_layers": 2, "hidden_size": 64, "head_dim": 16, "intermediate_size": 172},
-    "warm_up": 0,
     "repeated_rows": 0,
     "steps": 600,
     "fall": 400,

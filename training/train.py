@@ -69,7 +69,8 @@ def train(name):
         first, spent = saved["step"], saved["spent"]
     began, recent = time.process_time() - spent, []
     for step in range(first, recipe["steps"] + 1):
-        if step % recipe["measure"] == 0 or step in recipe.get("also", ()) or step == recipe["steps"]:
+        due = step % recipe["measure"] == 0 or step in recipe.get("also", ()) or step == recipe["steps"]
+        if due and (step > first or step == 0):  # where a run goes on, it has been measured
             line = {"step": step, "loss": round(float(np.mean(recent)), 4) if recent else None}
             line |= measure(model, recipe, held_out) | {"cpu_seconds": round(time.process_time() - began, 1)}
             with open(folder / "log.jsonl", "a") as log:

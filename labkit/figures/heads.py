@@ -6,6 +6,7 @@ from matplotlib.patches import Rectangle
 from labkit.figures.canvas import BLUE, FONT_SIZE, GREEN, GREY, ORANGE, RED, canvas
 
 COLOURS = (BLUE, ORANGE, GREEN, RED)
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def flow(T, d_model, n_heads):
@@ -44,6 +45,9 @@ def flow(T, d_model, n_heads):
         _write(ax, columns[2] - 0.7, at + T / 2, str(h), ha="right")
         _matrix(ax, f"concat-{h}", columns[4] + h * d_head, middle, d_head, T, COLOURS[h])
     _matrix(ax, "output", columns[5], middle, d_model, T, GREY)
+    widths = (d_model, d_model, T, d_head, d_model)
+    for left, width, right, label in zip(columns, widths, columns[1:], (2, 1.6, 0, 0, 0), strict=False):
+        _arrow(ax, left + width + 0.5, right - 0.5 - label, middle + T / 2)
     for name, at, width in (
         ("X", columns[0], d_model),
         ("project,\nsplit", columns[1], d_model),
@@ -106,6 +110,8 @@ def costs(names, amounts, largest):
     ax.barh(at, amounts, color=[BLUE, ORANGE, RED][: len(names)], height=0.6)
     ax.set_yticks(at, names)
     ax.set(xscale="log", xlim=(1e4, largest), ylim=(len(names) - 0.5, -0.5), xlabel="operations in one layer")
+    powers = [power for power in range(4, 20, 2) if 10**power <= largest]
+    ax.set_xticks([10.0**power for power in powers], [f"10{str(power).translate(RAISED)}" for power in powers])
     ax.minorticks_off()
     return fig
 
@@ -132,10 +138,12 @@ def ablation(names, losses, whole, ignorant):
     fig, ax = canvas(height=2.2)
     at = np.arange(len(names) + 1)
     ax.barh(at, [whole, *losses], color=[GREY, *[BLUE] * len(names)], height=0.6)
+    for y, loss in zip(at, [whole, *losses], strict=True):
+        ax.text(loss + 0.06, y, f"{loss:.2f}", va="center", fontsize=FONT_SIZE)
     ax.axvline(ignorant, color=RED, linewidth=1, linestyle=":")
     ax.text(ignorant + 0.06, -0.75, "knows nothing", color=RED, va="center", fontsize=FONT_SIZE)
     ax.set_yticks(at, ["nothing", *names])
-    ax.set(ylim=(len(names) + 0.5, -1.1), xlim=(0, 1.05 * max(whole, ignorant, *losses)))
+    ax.set(ylim=(len(names) + 0.5, -1.1), xlim=(0, 1.12 * max(whole, ignorant, *losses)))
     ax.set(xlabel="loss, in nats a token", ylabel="silenced")
     return fig
 
@@ -143,6 +151,10 @@ def ablation(names, losses, whole, ignorant):
 def _matrix(ax, gid, x, y, width, height, colour):
     style = {"facecolor": colour, "edgecolor": "white", "linewidth": 0.8, "alpha": 0.85}
     ax.add_patch(Rectangle((x, y), width, height, gid=gid, **style))
+
+
+def _arrow(ax, start, end, y):
+    ax.annotate("", (end, y), (start, y), arrowprops={"arrowstyle": "->", "color": GREY, "shrinkA": 0, "shrinkB": 0})
 
 
 def _write(ax, x, y, text, ha="center", va="center"):

@@ -124,7 +124,7 @@ def cache_size(context, n_kv_heads, bytes_per_value, n_layers, d_head, marks):
             at = i * len(x) + j
             ax.add_patch(Ellipse(centre, 0.17, 0.85, color=ORANGE, alpha=opacity(dots[at]), zorder=3, gid=f"dot-{at}"))
     for name, level in marks.items():
-        ax.axhline(np.log2(level), color=RED, linewidth=1, linestyle="--")
+        ax.plot([x[0], x[-1]], 2 * [np.log2(level)], color=RED, linewidth=1, linestyle="--")
         ax.text(10, np.log2(level) + 0.2, name, fontsize=FONT_SIZE)
     ax.text(x[-1] + 0.12, 38.6, "heads ×\nbytes", fontsize=FONT_SIZE, va="bottom")
     ax.set(xlim=(9.9, 17.9), ylim=(21.5, 38.5), xlabel="context in tokens", ylabel="cache of one sequence")
@@ -223,9 +223,9 @@ def step_time(batch, context, n_kv_heads, models, accelerator):
         ax.plot(CONTEXTS, ms, color=colour, linewidth=width, label=f"n_kv_heads = {G}")
         if n_kv_heads == G:
             ax.plot(context, ms[CONTEXTS.index(context)], "o", color=colour, markersize=7)
-    ax.set(xscale="log", yscale="log", xlabel="context in tokens", ylabel="one step, ms at least", ylim=(4, 4000))
+    ax.set(xscale="log", yscale="log", xlabel="context in tokens", ylabel="one step, ms at least", ylim=(4, 20_000))
     ax.set_xticks(CONTEXTS, [f"{c // 1024} Ki" for c in CONTEXTS])
-    ax.set_yticks([10, 100, 1000], ["10", "100", "1000"])
+    ax.set_yticks([10, 100, 1000, 10_000], ["10", "100", "1000", "10,000"])
     ax.minorticks_off()
     fig.legend(fontsize=FONT_SIZE, frameon=False, loc="outside upper center", ncols=3)
     return fig

@@ -214,10 +214,10 @@ def head_scores(weights, token_ids):
     >>> scores["induction"].shape, bool(scores["induction"].max() > 0.8)
     ((2, 2), True)
     """
-    sizes = _check.shapes(weights=(weights, "n_layers ... H T S"), token_ids=(token_ids, "... T"))
+    sizes = _check.shapes(weights=(weights, "... H T S"), token_ids=(token_ids, "... T"))
     T, S = sizes["T"], sizes["S"]
     weights, token_ids = np.asarray(weights), np.asarray(token_ids)
-    if T != S or T < 3 or weights.shape[1:-3] != token_ids.shape[:-1]:
+    if T != S or T < 3 or weights.ndim != token_ids.ndim + 3 or weights.shape[1:-3] != token_ids.shape[:-1]:
         wanted = f"[n_layers, *{token_ids.shape[:-1]}, H, T, T] with T of at least 3"
         raise ValueError(f"weights must be {wanted}, got shape {weights.shape}")
     follows = followers(token_ids)

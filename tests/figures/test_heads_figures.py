@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ def test_flow_puts_heads_side_by_side_and_in_their_colours(n_heads):
     drawn = {patch.get_gid(): patch for patch in ax.patches}
     for name in ("Q", "K", "V", "concat"):
         bands = [drawn[f"{name}-{h}"] for h in range(n_heads)]
-        for left, right in zip(bands, bands[1:], strict=False):
+        for left, right in itertools.pairwise(bands):
             assert right.get_x() == pytest.approx(left.get_x() + left.get_width())
             assert right.get_y() == left.get_y()
     for h in range(n_heads):

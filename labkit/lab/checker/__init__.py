@@ -5,17 +5,18 @@
 
 import difflib
 
-from . import course
+from . import course, values
+from .contain import attempt
 from .exercises import EVERYTHING, LAB
 from .judge import SECONDS, judge
-from .result import UNKNOWN, Result
+from .result import FAILED, UNKNOWN, Result
 
 __all__ = ["EVERYTHING", "LAB", "check", "course", "find", "run_check"]
 
 
 def find(name):
     """Return the exercise of a name (with or without its leading underscore), or None."""
-    return EVERYTHING.get(str(name).lstrip("_"))
+    return EVERYTHING.get(name.lstrip("_")) if isinstance(name, str) else None
 
 
 def run_check(name, answer, seconds=SECONDS, strict=False):
@@ -47,10 +48,15 @@ def run_check(name, answer, seconds=SECONDS, strict=False):
     """
     exercise = find(name)
     if exercise is None:
-        near = difflib.get_close_matches(str(name), EVERYTHING, n=1)
+        title = name if isinstance(name, str) else values.describe(values.plain(name))
+        near = difflib.get_close_matches(title, EVERYTHING, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        return Result(str(name), UNKNOWN, message=f"there is no exercise of this name.{hint}")
-    return judge(exercise, answer, seconds, strict)
+        return Result(title, UNKNOWN, message=f"there is no exercise of this name.{hint}")
+    outcome = attempt(lambda: judge(exercise, answer, seconds, strict))
+    if outcome.error is not None:  # an object that answers no question, not even that for its name
+        message = f"it cannot be judged: {type(outcome.error).__name__}."
+        return Result(exercise.name, FAILED, exercise.chapter, message)
+    return outcome.value
 
 
 def check(name, answer=None):

@@ -1,7 +1,7 @@
 """Run a reader's code without letting it hang, print, ask, exit or raise."""
 
+import builtins
 import contextlib
-import ctypes
 import io
 import sys
 import threading
@@ -51,7 +51,11 @@ def contain(call, seconds):
         except RuntimeError:
             _watch(work, seconds)
         else:
-            thread.join(seconds)
+            try:
+                thread.join(seconds)
+            except BaseException:  # the reader has pressed Ctrl-C
+                _stopped(thread)
+                raise
             if thread.is_alive() and not _stopped(thread):
                 outcome = Outcome(error=OutOfTime())
     outcome.printed = printed.getvalue()
@@ -70,16 +74,23 @@ def attempt(call):
 def _quiet(printed):
     """Send what is printed to `printed`, offer nothing to read, and hold warnings back."""
     stdin, sys.stdin = sys.stdin, io.StringIO()
+    ask, builtins.input = builtins.input, _nobody_answers
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        sys.stdin = stdin
+        sys.stdin, builtins.input = stdin, ask
+
+
+def _nobody_answers(*prompt):
+    raise EOFError("input() has nobody to answer it here")
 
 
 def _stopped(thread, tries=20):
     """Raise OutOfTime inside a thread, again if it is swallowed, and return whether the thread ended."""
+    import ctypes  # not everywhere that there are no threads
+
     for _ in range(tries):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(OutOfTime))
         thread.join(0.05)
