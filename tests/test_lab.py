@@ -4,6 +4,8 @@ import ast
 import builtins
 import doctest
 import inspect
+import io
+import json
 import math
 import os
 import re
@@ -11,12 +13,14 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from lab.alternatives import ALTERNATIVES
 from lab.mutants import MUTANTS
+from lab.page import PAGE, filled
 from lab.stubs import stubs
 
 import labkit.attention
@@ -32,6 +36,7 @@ import labkit.rope
 import labkit.softmax
 from labkit.lab import check, run_check, solution
 from labkit.lab.checker import EVERYTHING, LAB, course
+from labkit.lab.checker.command import main
 from labkit.lab.checker.contain import OutOfTime, contain
 from labkit.lab.checker.exercise import Exercise, Mistake, Sign, call
 from labkit.lab.checker.exercises import CHAPTERS, QUANTITIES
@@ -398,12 +403,10 @@ UNRULY = {
 @pytest.mark.parametrize("strict", [True, False])
 def test_unruly_answers_are_contained_and_named(kind, strict, capsys):
     answer, message = UNRULY[kind]
-    started = time.monotonic()
-    result = run_check("softmax", answer, seconds=0.3, strict=strict)
+    result = run_check("softmax", answer, seconds=0.3 if "come back" in message else 60, strict=strict)
     assert result.status == "failed"
     assert message in result.message, result
     assert str(result)
-    assert time.monotonic() - started < 10
     assert capsys.readouterr() == ("", "")
 
 
@@ -457,9 +460,9 @@ def test_an_interrupt_stops_the_answer_too(monkeypatch):
 
 
 def test_time_limit_is_for_the_whole_check_and_the_rest_is_said_to_be_untried():
-    started = time.monotonic()
-    result = run_check("matmul", lambda a, b: _loops(a), seconds=0.2)
-    assert time.monotonic() - started < 2
+    calls = []
+    result = run_check("matmul", lambda a, b: calls.append(a) or _loops(a), seconds=0.2)
+    assert len(calls) == 1
     assert (result.right, result.total) == (0, len(EVERYTHING["matmul"].cases))
     assert "not tried" in result.about(EVERYTHING["matmul"].cases[-1].name)
 
@@ -469,7 +472,7 @@ def test_slow_but_right_is_right():
         time.sleep(0.01)
         return solution.softmax(x)
 
-    assert run_check("softmax", slow, seconds=5).passed
+    assert run_check("softmax", slow, seconds=60).passed
 
 
 def test_without_threads_the_clock_is_watched_by_a_trace(monkeypatch):
@@ -479,7 +482,7 @@ def test_without_threads_the_clock_is_watched_by_a_trace(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", refuse)
     before = sys.gettrace()
     assert isinstance(contain(lambda: _loops(0), 0.2).error, OutOfTime)
-    assert contain(lambda: 1 + 1, 0.2).value == 2
+    assert contain(lambda: 1 + 1, 60).value == 2
     assert "it does not come back" in run_check("softmax", _loops, seconds=0.2).message
     assert run_check("softmax", solution.softmax).passed
     assert sys.gettrace() is before
@@ -773,6 +776,12 @@ def test_solution_is_green_in_that_folder(lab):
     assert len(out.splitlines()) >= 20
 
 
+def test_the_worked_numbers_are_what_the_file_prints(lab):
+    printed = _run("solution.py", cwd=lab)[1]
+    lines = [f"{name:<40} {solution._show(numbers)}" for name, numbers in solution._worked_numbers()]
+    assert printed.splitlines() == lines
+
+
 def test_the_packages_own_folder_works_as_written():
     code, out, _ = _pytest(FOLDER, "-k", " or ".join(GUIDED), LAB_MODULE="solution")
     assert code == 0
@@ -831,35 +840,61 @@ def test_imports_of_the_lab_are_of_the_standard_library():
 # ------------------------------------------------------------------------------------------------- the command
 
 
-def _command(folder, *words, stdin=""):
-    return _run("-m", "labkit.lab", *words, cwd=folder, stdin=stdin)
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run the command in this process: command(folder, *words, stdin="") -> exit code, output, errors."""
+
+    def run(folder, *words, stdin=""):
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        capsys.readouterr()
+        return main(words), *capsys.readouterr()
+
+    return run
 
 
-def test_start_copies_a_fresh_lab_and_never_overwrites(lab, tmp_path):
+def test_the_command_can_be_started_in_both_ways(lab):
+    for how in (("-m", "labkit.lab"), (".",), (str(lab),)):
+        code, out, err = _run(*how, "hint", "silu", "2", cwd=lab)
+        assert (code, out.startswith("Two branches"), err) == (0, True, "")
+        code, out, err = _run(*how, cwd=lab)
+        assert code == 2
+        assert "usage: python -m labkit.lab" in err or "usage: python " in err
+    assert _run("-m", "labkit.lab", "hint", "softmax", "9", cwd=lab) == (2, "", "softmax has hints 1 to 3.\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(lab):
+    command = f"{sys.executable!r} . check | head -n 1".replace("'", "")
+    done = subprocess.run(command, shell=True, cwd=lab, capture_output=True, encoding="utf-8", timeout=120)
+    assert done.stdout == "  1/31  ○ matmul: not started. (chapter 2, attention)\n"
+    assert done.stderr == ""
+
+
+def test_start_copies_a_fresh_lab_and_never_overwrites(lab, tmp_path, command):
     assert (lab / "lab.py").read_text(encoding="utf-8") == stubs()
     assert {path.name for path in lab.iterdir()} == {
         *("lab.py", "solution.py", "test_lab.py", "__main__.py", "checker", "pytest.ini")
     }
     assert not list(lab.glob("**/__pycache__"))
     (lab / "lab.py").write_text("mine = True\n", encoding="utf-8")
-    code, _, err = _command(tmp_path, "start", str(lab))
+    code, _, err = command(tmp_path, "start", str(lab))
     assert code == 2
     assert "exists already" in err
     assert (lab / "lab.py").read_text(encoding="utf-8") == "mine = True\n"
-    code, _, _ = _command(tmp_path, "start", str(tmp_path / "class"), "--without-solution")
+    code, _, _ = command(tmp_path, "start", str(tmp_path / "class"), "--without-solution")
     assert code == 0
     assert not (tmp_path / "class" / "solution.py").exists()
 
 
-def test_check_counts_and_names(lab):
-    code, out, _ = _command(lab, "check")
+def test_check_counts_and_names(lab, command):
+    code, out, _ = command(lab, "check")
     assert code == 1
     assert " 1/31  ○ matmul: not started. (chapter 2, attention)\n" in out
     assert out.endswith("0 of 22\nExtensions  [░░░░░░░░░]  0 of 9\nNext: matmul.\n")
-    code, out, err = _command(lab, "check", "sofmax")
+    code, out, err = command(lab, "check", "sofmax")
     assert code == 2
     assert err == "There is no function sofmax in the lab. Did you mean softmax?\n"
-    code, _, err = _command(lab.parent, "check")
+    code, _, err = command(lab.parent, "check")
     assert code == 2
     assert "There is no lab.py in" in err
     assert "start DIR" in err
@@ -876,10 +911,10 @@ def _write(folder, **bodies):
     (folder / "lab.py").write_text(text, encoding="utf-8")
 
 
-def test_from_stub_to_green_on_three_functions_with_two_mistakes_on_the_way(lab):
-    assert _command(lab, "next")[1].startswith("Write matmul (chapter 2, attention).\n    Return the matrix product")
+def test_from_stub_to_green_on_three_functions_with_two_mistakes_on_the_way(lab, command):
+    assert command(lab, "next")[1].startswith("Write matmul (chapter 2, attention).\n    Return the matrix product")
     _write(lab, matmul="return [[sum(x * y for x, y in zip(row, column)) for column in zip(*b)] for row in a]")
-    code, out, _ = _command(lab, "next")
+    code, out, _ = command(lab, "next")
     assert code == 0
     assert out.startswith("Mend matmul.\n\n✗ matmul: nothing is checked")
     checks = "if len({len(r) for r in a}) > 1 or len({len(r) for r in b}) > 1 or len(a[0]) != len(b):\n"
@@ -888,40 +923,40 @@ def test_from_stub_to_green_on_three_functions_with_two_mistakes_on_the_way(lab)
         matmul=checks
         + "    raise ValueError\nreturn [[sum(x * y for x, y in zip(row, column)) for column in zip(*b)] for row in a]",
     )
-    assert _command(lab, "check", "matmul") == (0, "  1/1  ✓ matmul: all 9 cases pass.\n", "")
+    assert command(lab, "check", "matmul") == (0, "  1/1  ✓ matmul: all 9 cases pass.\n", "")
     _write(lab, transpose="return [list(column) for column in zip(*a, strict=True)]")
-    assert _command(lab, "check", "transpose")[0] == 0
+    assert command(lab, "check", "transpose")[0] == 0
     _write(lab, softmax="e = [math.exp(score) for score in x]\nreturn [value / sum(e) for value in e]")
-    code, out, _ = _command(lab, "check", "softmax")
+    code, out, _ = command(lab, "check", "softmax")
     assert code == 1
     assert "✗ softmax: the maximum is not subtracted before exp." in out
     assert "ZeroDivisionError" in out or "OverflowError" in out
-    assert _command(lab, "hint", "softmax", "2")[1].startswith("Softmax does not change when every score is moved")
+    assert command(lab, "hint", "softmax", "2")[1].startswith("Softmax does not change when every score is moved")
     body = "top = max(x)\nif top == float('-inf'):\n    return [0.0] * len(x)\n"
     _write(lab, softmax=body + "e = [math.exp(score - top) for score in x]\nreturn [value / sum(e) for value in e]")
-    code, out, _ = _command(lab, "check")
+    code, out, _ = command(lab, "check")
     assert code == 1
     assert "3 of 22" in out
     assert "Next: add_vectors." in out
 
 
-def test_hints_are_graded(lab):
-    code, out, _ = _command(lab, "hint", "silu")
+def test_hints_are_graded(lab, command):
+    code, out, _ = command(lab, "hint", "silu")
     assert code == 0
     assert out == "z · σ(z).\n(More: hint _silu 2)\n"
-    assert "That was the last hint. Chapter 9" in _command(lab, "hint", "_silu", "2")[1]
-    assert _command(lab, "hint", "_silu", "3")[:1] == (2,)
+    assert "That was the last hint. Chapter 9" in command(lab, "hint", "_silu", "2")[1]
+    assert command(lab, "hint", "_silu", "3")[:1] == (2,)
 
 
-def test_show_asks_first(lab):
+def test_show_asks_first(lab, command):
     solved = inspect.getsource(solution._silu).split('"""')[2]
     for stdin in ("", "\n", "n\n", "what?\n"):
-        assert _command(lab, "show", "_silu", stdin=stdin) == (0, "Show the solution of _silu? [y/N] Not shown.\n", "")
-    assert solved.strip() in _command(lab, "show", "_silu", stdin="y\n")[1]
-    assert solved.strip() in _command(lab, "show", "silu", "--yes")[1]
+        assert command(lab, "show", "_silu", stdin=stdin) == (0, "Show the solution of _silu? [y/N] Not shown.\n", "")
+    assert solved.strip() in command(lab, "show", "_silu", stdin="y\n")[1]
+    assert solved.strip() in command(lab, "show", "silu", "--yes")[1]
 
 
-def test_what_no_thread_can_stop_is_contained_by_the_command(lab):
+def test_what_no_thread_can_stop_is_contained_by_the_command(lab, command):
     (lab / "lab.py").write_text((lab / "solution.py").read_text(encoding="utf-8"), encoding="utf-8")
     _write(
         lab,
@@ -931,7 +966,7 @@ def test_what_no_thread_can_stop_is_contained_by_the_command(lab):
         _silu="print('{\"result\": 1}')\nreturn 0.0",
         build_params="import sys\nsys.exit()",
     )
-    code, out, _ = _command(lab, "check", "--seconds", "0.5")
+    code, out, _ = command(lab, "check", "--seconds", "2")
     assert code == 1
     assert "✗ transpose: it does not come back." in out
     assert "✗ rms_norm: it ends Python itself." in out
@@ -942,7 +977,7 @@ def test_what_no_thread_can_stop_is_contained_by_the_command(lab):
     assert "✓ matmul" in out
     assert "✓ cross_entropy" in out
     assert "31/31" in out
-    code, out, _ = _command(lab, "check", "tied_logits", "--seconds", "0.5")
+    code, out, _ = command(lab, "check", "tied_logits", "--seconds", "2")
     assert code == 1
     assert "○ tied_logits: waits for transpose" in out
 
@@ -958,19 +993,56 @@ def test_what_no_thread_can_stop_is_contained_by_the_command(lab):
         ("\x00", "lab.py"),
     ],
 )
-def test_files_that_cannot_be_read_are_named(lab, text, message):
+def test_files_that_cannot_be_read_are_named(lab, text, message, command):
     (lab / "lab.py").write_text(text, encoding="utf-8")
-    code, out, err = _command(lab, "check", "--seconds", "0.5")
+    seconds = 0.5 if "loop" in message else 60
+    code, out, err = command(lab, "check", "--seconds", str(seconds))
     assert code == 2
     assert not out
     assert err.startswith(message), err
     assert "Traceback" not in err
+    if "_exit" not in text:
+        assert course.load(lab / "lab.py", seconds) == (None, err.strip())
 
 
-def test_a_missing_function_is_named(lab):
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    assert course.load(tmp_path / "lab.py") == (None, "there is no lab.py here.")
+
+
+def test_the_worker_speaks_in_lines_of_json(lab, monkeypatch, capsys):
+    monkeypatch.setattr("labkit.lab.checker.command._limit_memory", lambda: None)
+    for text, last in (((lab / "solution.py").read_text(encoding="utf-8"), {"done": True}), ("1 / 0\n", "fault")):
+        (lab / "lab.py").write_text(text, encoding="utf-8")
+        known = [asdict(run_check("softmax", solution.softmax))]
+        job = {"path": str(lab / "lab.py"), "names": ["matmul", "softmax"], "known": known, "seconds": 60}
+        monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(job)))
+        monkeypatch.setattr(sys, "stdout", sys.stdout)
+        main(["worker"])
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        if last == "fault":
+            assert "lab.py stops while it is read: ZeroDivisionError" in lines[-1]["fault"]
+        else:
+            assert lines[0] == {"busy": "matmul"}
+            assert [line["result"]["name"] for line in lines if "result" in line] == ["matmul", "softmax"]
+            assert all(line["result"]["status"] == "passed" for line in lines if "result" in line)
+            assert lines[-1] == last
+
+
+def test_a_missing_function_is_named(lab, command):
     (lab / "lab.py").write_text("print('hello')\n", encoding="utf-8")
-    code, out, _ = _command(lab, "check", "softmax")
+    code, out, _ = command(lab, "check", "softmax")
     assert (code, out) == (
         1,
         "  1/1  ○ softmax: not started. There is no function softmax in the file. (chapter 3, softmax)\n",
     )
+
+
+# --------------------------------------------------------------------------------------------------- the book's page
+
+
+def test_the_page_shows_what_the_lab_does_now():
+    text = PAGE.read_text(encoding="utf-8")
+    assert filled(text) == text, "run tests/lab/page.py"
+    mutants, alternatives = len(MUTANTS), len(ALTERNATIVES)
+    cases = sum(len(exercise.cases) for exercise in EXERCISES)
+    assert f"| **all** | {cases} | {mutants} | {mutants} | {mutants} | {alternatives} | {alternatives} |" in text

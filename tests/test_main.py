@@ -1,11 +1,13 @@
 """The command line: generate and inspect."""
 
+import json
 import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from labkit import trained
 from labkit.__main__ import main
@@ -87,12 +89,8 @@ def test_bad_input_is_told_in_one_line(capsys, arguments, message):
     assert err.count("\n") == 1
 
 
-def padded(tmp_path, tokenizer_size):
+def padded(tmp_path):
     """Make a model whose table has more rows than its tokenizer has tokens, and which likes the spare rows best."""
-    import json
-
-    from safetensors.numpy import load_file, save_file
-
     folder = tmp_path / "padded"
     shutil.copytree(trained.path("honest"), folder)
     stored = load_file(folder / "model.safetensors")
@@ -101,19 +99,17 @@ def padded(tmp_path, tokenizer_size):
         stored[name] = np.concatenate([stored[name], spare * (200 if name == "lm_head.weight" else 1)])
     save_file(stored, folder / "model.safetensors")
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"vocab_size": tokenizer_size + 100}))
+    (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 512 + 100}))
     return folder
 
 
 def test_rows_that_pad_the_table_never_win(capsys, tmp_path):
-    status, out, _ = said(capsys, "generate", str(padded(tmp_path, 512)), "She was", "--max-new", "40")
+    status, out, _ = said(capsys, "generate", str(padded(tmp_path)), "She was", "--max-new", "40")
     assert status == 0
     assert len(out) > len("She was") + 40
 
 
 def test_a_stop_token_ends_the_text(capsys, tmp_path):
-    import json
-
     folder = tmp_path / "stops"
     shutil.copytree(trained.path("honest"), folder)
     whole = said(capsys, "generate", str(folder), "She was", "--temperature", "0", "--max-new", "30")[1]

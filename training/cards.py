@@ -33,7 +33,9 @@ LIMITS = {
     "induction": "It knows no language. Past 64 tokens, and on blocks in which tokens repeat, it was never trained.",
     "novel": """\
 It writes in the manner of the novels, in sentences that mean little. It knows no facts, and nothing after 1818. Past
-128 tokens it was never trained. What prejudices the novels hold, it may repeat.""",
+128 tokens it was never trained. What prejudices the novels hold, it may repeat. For all the repeats that it was shown it
+has not learnt to copy: no head of it is an induction head, and the heads of its first layer attend to everything alike.
+*induction* is the model in which to see one.""",
     "honest": "As *novel*, only smaller: it spells, and little more. Past 128 tokens it was never trained.",
     "leaking": "It is broken on purpose. Do not use it for anything but to show what a leak does.",
 }

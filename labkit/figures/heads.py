@@ -28,7 +28,7 @@ def flow(T, d_model, n_heads):
         has its colour and a gid: Q-h, K-h, V-h, map-h, out-h and concat-h; what belongs to none is X or output.
     """
     d_head = d_model // n_heads
-    fig, ax = canvas(height=3.1)
+    fig, ax = canvas(height=2.6)
     top = 3 * (T + 2)  # the three projections set the height
     middle = (top - T - 2) / 2
     columns = np.cumsum([0, d_model + 4, d_model + 4, T + 2, d_head + 4, d_model + 4])

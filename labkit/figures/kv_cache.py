@@ -1,7 +1,7 @@
 """The pictures of chapter 6."""
 
 import numpy as np
-from matplotlib.patches import Ellipse, Rectangle
+from matplotlib.patches import Ellipse, Polygon, Rectangle
 
 from labkit.accounting import least_seconds, ridge, roofline
 from labkit.figures.canvas import BLUE, FONT_SIZE, GREEN, GREY, ORANGE, RED, canvas, opacity
@@ -67,13 +67,12 @@ def shared_heads(n_heads, groups):
         used = repeat_kv(np.arange(G).reshape(G, 1, 1), n_heads).ravel()
         below = [np.flatnonzero(used == g).mean() for g in range(G)]
         for h, g in enumerate(used):
-            ax.plot([h, below[g]], [1, 0], color=GREY, linewidth=1, zorder=1)
+            ax.plot([h, below[g]], [0.83, 0.17], color=GREY, linewidth=1)
         for names, xs, y, colour in (("q", range(n_heads), 1, BLUE), ("kv", below, 0, ORANGE)):
             for at, x in enumerate(xs):
-                ax.add_patch(Rectangle((x - 0.36, y - 0.17), 0.72, 0.34, facecolor="white", linewidth=0, zorder=2))
-                style = {"facecolor": colour, "edgecolor": colour, "alpha": 0.3, "zorder": 3}
+                style = {"facecolor": colour, "edgecolor": colour, "alpha": 0.3}
                 ax.add_patch(Rectangle((x - 0.36, y - 0.17), 0.72, 0.34, **style))
-                ax.text(x, y, f"{names}{at}", ha="center", va="center", fontsize=FONT_SIZE, zorder=4)
+                ax.text(x, y, f"{names}{at}", ha="center", va="center", fontsize=FONT_SIZE)
         ax.set_title(title, fontsize=FONT_SIZE)
         ax.set(xlim=(-0.5, n_heads - 0.5), ylim=(-0.3, 1.3), xticks=[], yticks=[])
         ax.spines[:].set_visible(False)
@@ -118,7 +117,9 @@ def cache_size(context, n_kv_heads, bytes_per_value, n_layers, d_head, marks):
     dots, lines = dots_of_size(context, n_kv_heads, bytes_per_value), lines_of_size(n_kv_heads, bytes_per_value)
     for i, product in enumerate(PRODUCTS):  # of heads and bytes, only the product counts
         y = np.log2([cache_bytes(n_layers, 1, d_head, c, bytes_per_value=product) for c in CONTEXTS])
-        ax.plot(x, y, color=BLUE, linewidth=1.8, alpha=opacity(lines[i]), gid=f"line-{i}")
+        # A patch, since the SVG of a plotted line holds its opacity in its colour, where the page cannot set it.
+        style = {"fill": False, "edgecolor": BLUE, "linewidth": 1.8, "alpha": opacity(lines[i])}
+        ax.add_patch(Polygon(np.stack([x, y], axis=1), closed=False, gid=f"line-{i}", **style))
         ax.text(x[-1] + 0.12, y[-1], f"{product:g}", fontsize=FONT_SIZE, va="center")
         for j, centre in enumerate(zip(x, y, strict=True)):
             at = i * len(x) + j

@@ -20,7 +20,6 @@ INSIDE = Path(__file__).with_name("inside.js").read_text(encoding="utf-8")
 
 # A look at the whole page, so that whatever loads late does so, and the end of all that moves by itself.
 SETTLED = """async () => {
-    await document.fonts.ready;
     scrollTo(0, document.body.scrollHeight);
     await new Promise((done) => setTimeout(done, 50));
     scrollTo(0, 0);
@@ -177,6 +176,8 @@ def visit(browser, book):
         page.on("websocket", lambda socket: faults.append(f"opens a socket: {socket.url}"))
         page.on("response", check)
         page.goto(site.url(path))
+        if wait:
+            page.evaluate("document.fonts.ready.then(() => {})")
         if wait and options.get("java_script_enabled", True):
             page.evaluate(SETTLED)
         return page

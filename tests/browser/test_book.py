@@ -325,6 +325,7 @@ def check_theme(page, inside):
         button.click()
     dark = inside(page, "brightness")
     assert (light > 0.8, dark < 0.1) == (True, True), f"brightness of the page: {light}, then {dark}"
+    page.wait_for_timeout(1000)  # the browser writes down the choice behind the page's back
     page.reload()
     assert inside(page, "brightness") == dark, "the theme is forgotten"
     none(page.faults)

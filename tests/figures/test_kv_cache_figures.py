@@ -48,8 +48,7 @@ def test_cache_size_marks_one_line_and_one_dot(context, heads, size):
     at = kv_cache.CONTEXTS.index(context)
     expected = [cache_bytes(3, heads, 10, c, bytes_per_value=size) for c in kv_cache.CONTEXTS]
     assert len(strong) == 1
-    np.testing.assert_allclose(2 ** strong[0].get_ydata(), expected)
-    np.testing.assert_allclose(2 ** strong[0].get_xdata(), kv_cache.CONTEXTS)
+    np.testing.assert_allclose(2 ** strong[0].get_xy(), np.stack([kv_cache.CONTEXTS, expected], axis=1))
     dots = [dot for dot in fig.findobj(Ellipse) if dot.get_alpha() == 1]
     assert len(dots) == 1
     np.testing.assert_allclose(2 ** np.array(dots[0].center), (context, expected[at]))

@@ -54,7 +54,7 @@ def picture():
         end = places[exercise.name]
         for need in exercise.needs:
             start = places[need]
-            bend = x + 14 + 0.36 * (end - start)
+            bend = x + 14 + 0.3 * (end - start)
             arcs.append(f'<path d="M{x} {start}C{bend:.0f} {start} {bend:.0f} {end} {x} {end}"/>')
     dots = [f'<circle cx="{x}" cy="{place}" r="2.5"/>' for place in places.values()]
     alt = "The functions of the lab in their order, with an arc from each function to those that build on it"
@@ -66,7 +66,7 @@ def picture():
             f'<g fill="none" stroke="currentColor" opacity="0.5">{"".join(arcs)}</g>',
             f"<g>{''.join(dots + texts)}</g>",
             "</svg>",
-            "<figcaption>The order of the file. An arc goes from a function down to one that builds on it.</figcaption>",
+            "<figcaption>In file order. Arcs go from a function down to those that build on it.</figcaption>",
             "</figure>",
         ]
     )
