@@ -97,7 +97,8 @@ def explore(figure, *, readout, alt, caption="", marks=None, **controls):
     marks : dict of str to (str, callable), optional
         For more than 120 settings. `{"cell": ("opacity", f)}` says that the elements of the picture whose gid is
         cell-0, cell-1, … have the opacities that `f` returns, an array, for the controls that it names; `"text"`
-        sets what they read. All else in the picture must be the same at every setting.
+        sets what they read. All else in the picture must be the same at every setting. Marks are patches or texts:
+        the opacity of a plotted line is part of its stroke, which the page cannot set.
     **controls : Steps or Toggle
         One for each parameter of `figure`.
 
