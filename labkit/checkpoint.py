@@ -351,7 +351,7 @@ def load_tokenizer(path):
     Examples
     --------
     >>> from labkit import trained
-    >>> load_tokenizer(trained.path("novel")).encode("the the").shape
+    >>> load_tokenizer(trained.path("novel")).encode(" the the").shape
     (2,)
     """
     file = _directory(path) / "tokenizer.json"

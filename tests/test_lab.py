@@ -392,7 +392,7 @@ UNRULY = {
     "no arguments": (lambda: [1.0], "it does not take the arguments that it is called with"),
     "too many arguments": (lambda x, y: [1.0], "it does not take the arguments that it is called with"),
     "a number": (7, "the answer should be a function of (x), not a single number"),
-    "a result": ([0.25, 0.75], "the answer should be a function of (x), not shape [2]"),
+    "a result": ([0.25, 0.75], "the answer should be a function of (x), not a list of shape [2]"),
     "a module": (math, "the answer should be a function of (x), not a module object"),
     "an object without a name": (_Nameless(), "it cannot be judged: RuntimeError"),
     "None on one path": (lambda x: solution.softmax(x) if len(x) != 2 else None, "is there a path without a return"),
@@ -710,7 +710,7 @@ def test_examples_in_the_stubs_are_true():
 
 # --------------------------------------------------------------------------------------- the folder by itself
 
-GUIDED = (
+NAMED = (
     "test_softmax_numerically_stable_large_logits",
     "test_sqrt_dk_scaling_is_present",
     "test_causal_attention_zero_in_upper_triangle",
@@ -758,7 +758,7 @@ def test_stubs_are_red_and_say_so(lab):
     assert re.search(rf"=+ {CASES} failed in ", out), out[-500:]
     assert "error" not in out.lower().replace("NotImplementedError".lower(), "")
     assert out.count(": not started.") >= CASES
-    for name in GUIDED:
+    for name in NAMED:
         assert f"test_lab.py::{name} FAILED" in out
 
 
@@ -766,7 +766,7 @@ def test_solution_is_green_in_that_folder(lab):
     code, out, _ = _pytest(lab, LAB_MODULE="solution")
     assert code == 0
     assert re.search(rf"=+ {CASES} passed in ", out), out[-500:]
-    for name in GUIDED:
+    for name in NAMED:
         assert f"test_lab.py::{name} PASSED" in out
     code, out, _ = _run("solution.py", cwd=lab)
     assert code == 0
@@ -783,12 +783,12 @@ def test_the_worked_numbers_are_what_the_file_prints(lab):
 
 
 def test_the_packages_own_folder_works_as_written():
-    code, out, _ = _pytest(FOLDER, "-k", " or ".join(GUIDED), LAB_MODULE="solution")
+    code, out, _ = _pytest(FOLDER, "-k", " or ".join(NAMED), LAB_MODULE="solution")
     assert code == 0
-    assert f"{len(GUIDED)} passed" in out
-    code, out, _ = _pytest(FOLDER, "-k", " or ".join(GUIDED))
+    assert f"{len(NAMED)} passed" in out
+    code, out, _ = _pytest(FOLDER, "-k", " or ".join(NAMED))
     assert code == 1
-    assert f"{len(GUIDED)} failed" in out
+    assert f"{len(NAMED)} failed" in out
 
 
 def test_a_broken_file_fails_every_test_and_no_collection(lab):
@@ -1011,12 +1011,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 def test_the_worker_speaks_in_lines_of_json(lab, monkeypatch, capsys):
     monkeypatch.setattr("labkit.lab.checker.command._limit_memory", lambda: None)
+    stdout = sys.stdout
     for text, last in (((lab / "solution.py").read_text(encoding="utf-8"), {"done": True}), ("1 / 0\n", "fault")):
         (lab / "lab.py").write_text(text, encoding="utf-8")
         known = [asdict(run_check("softmax", solution.softmax))]
         job = {"path": str(lab / "lab.py"), "names": ["matmul", "softmax"], "known": known, "seconds": 60}
         monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(job)))
-        monkeypatch.setattr(sys, "stdout", sys.stdout)
+        monkeypatch.setattr(sys, "stdout", stdout)
         main(["worker"])
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         if last == "fault":

@@ -1,13 +1,15 @@
 """The model cards: what each model is, what it was trained on, how good it is, and what it cannot do."""
 
+import textwrap
+
 TEXT = """\
-**Data.** Jane Austen's six novels (*Sense and Sensibility*, *Pride and Prejudice*, *Mansfield Park*, *Emma*,
+Jane Austen's six novels (*Sense and Sensibility*, *Pride and Prejudice*, *Mansfield Park*, *Emma*,
 *Northanger Abbey*, *Persuasion*), in the public domain, as Debian's package `r-cran-janeaustenr` carries them: 3.8
 million characters to train on. The last twentieth of every novel, 0.19 million characters, is held out. Paragraphs are
 one line each. The text itself is not shipped."""
 
 RANDOM = """\
-**Data.** None but random numbers: each sequence repeats a block of 8 to 32 distinct tokens until it is 64 long.
+None but random numbers: each sequence repeats a block of 8 to 32 distinct tokens until it is 64 long.
 Held out are 256 sequences drawn from another seed."""
 
 WHAT = {
@@ -33,9 +35,9 @@ LIMITS = {
     "induction": "It knows no language. Past 64 tokens, and on blocks in which tokens repeat, it was never trained.",
     "novel": """\
 It writes in the manner of the novels, in sentences that mean little. It knows no facts, and nothing after 1818. Past
-128 tokens it was never trained. What prejudices the novels hold, it may repeat. For all the repeats that it was shown it
-has not learnt to copy: no head of it is an induction head, and the heads of its first layer attend to everything alike.
-*induction* is the model in which to see one.""",
+128 tokens it was never trained. What prejudices the novels hold, it may repeat. For all the repeats that it was shown
+it has not learnt to copy: no head of it is an induction head, and those of its first layer attend to everything nearly
+alike. *induction* is the model in which to see one.""",
     "honest": "As *novel*, only smaller: it spells, and little more. Past 128 tokens it was never trained.",
     "leaking": "It is broken on purpose. Do not use it for anything but to show what a leak does.",
 }
@@ -45,25 +47,21 @@ def card(name, log, tokens_per_character):
     """Return the text of a model's card."""
     last, spent = log[-1], log[-1]["cpu_seconds"]
     spent = f"{spent / 60:.0f} minutes" if spent > 120 else f"{spent:.0f} seconds"
-    scores = f"Training loss {last['loss']:.3f} and held-out loss {last['held_out']:.3f} nats a token"
+    reached = f"Training loss {last['loss']:.3f} and held-out loss {last['held_out']:.3f} nats a token"
     if name in ("novel", "honest"):
-        scores += f"\n({last['held_out'] * tokens_per_character:.2f} nats a character)"
+        reached += f" ({last['held_out'] * tokens_per_character:.2f} nats a character)"
     if name == "leaking":
-        scores += ",\nboth with the leaking mask"
+        reached += ", both with the leaking mask"
     if name in ("induction", "novel"):
-        scores += f";\ninduction score of the best head {last['induction']:.2f}"
-    return f"""# {name}
-
-{WHAT[name]}
-
-{RANDOM if name == "induction" else TEXT}
-
-**Training.** `python training/train.py {name}`: {last["step"]:,} steps of AdamW on one CPU core, seeded,
-{spent}. `log.jsonl` has the losses along the way. Weights are rounded to float16.
-
-**Reached.** {scores}. (Measured before the rounding.)
-
-**Limits.** {LIMITS[name]}
-
-**Licence.** That of labkit (MIT).
-"""
+        reached += f"; induction score of the best head {last['induction']:.2f}"
+    training = f"`python training/train.py {name}`: {last['step']:,} steps of AdamW on one CPU core, seeded, {spent}. "
+    training += "`log.jsonl` has the losses along the way. Weights are rounded to float16."
+    parts = {
+        "Data": RANDOM if name == "induction" else TEXT,
+        "Training": training,
+        "Reached": f"{reached}. (Measured before the rounding.)",
+        "Limits": LIMITS[name],
+        "Licence": "That of labkit (MIT).",
+    }
+    told = [WHAT[name], *(f"**{title}.** {text}" for title, text in parts.items())]
+    return "\n\n".join([f"# {name}", *(textwrap.fill(text, 118) for text in told)]) + "\n"

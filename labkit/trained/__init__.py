@@ -99,7 +99,7 @@ def load_tokenizer(name):
     Examples
     --------
     >>> load_tokenizer("novel").encode("Mr. Darcy").shape
-    (4,)
+    (8,)
     """
     if name == "induction":
         raise ValueError("induction has no tokenizer: its tokens are the numbers 0 … 63")

@@ -51,7 +51,7 @@ def test_logits_are_those_of_transformers(agree, name):
     ids = token_ids(config)
     with torch.no_grad():
         theirs = model(torch.from_numpy(ids)).logits.numpy()
-    assert theirs.std() >= 1
+    assert theirs.std() >= 0.5  # of tokens drawn at random, a model of text is sure of little
     agree(f"{name}: logits of the shipped model, transformers", forward(params, config, ids), theirs, 1e-4)
 
 

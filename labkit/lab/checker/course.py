@@ -29,7 +29,8 @@ def load(path, seconds=SECONDS):
         return None, f"{path.name} does not come to its end: is there a loop outside the functions?"
     if isinstance(outcome.error, SyntaxError):
         line = (outcome.error.text or "").strip()
-        return None, f"{path.name} is not Python yet: {outcome.error.msg}, at line {outcome.error.lineno}: {line}"
+        place = f", at line {outcome.error.lineno}: {line}" if line else ""
+        return None, f"{path.name} is not Python yet: {outcome.error.msg}{place}"
     return None, f"{path.name} stops while it is read: {symptoms.in_words(outcome.error, str(path))}"
 
 

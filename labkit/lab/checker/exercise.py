@@ -51,7 +51,7 @@ class Exercise:
     """A function to write.
 
     `needs` are the functions of the lab that it builds on, `hints` go from a nudge to almost the code, `mask` says that
-    its result is a mask, and `extension` that it comes after the guided part.
+    its result is a mask, and `extension` that it comes after the main part.
     """
 
     name: str

@@ -53,7 +53,7 @@ def judge(exercise, answer, seconds=SECONDS, strict=False):
     if answer is None or answer is ...:
         return Result(exercise.name, NOT_STARTED, exercise.chapter, total=total)
     if not callable(answer):
-        kind = values.describe(contain(lambda: values.plain(answer), seconds).value)
+        kind = _a(contain(lambda: values.plain(answer), seconds).value)
         message = f"the answer should be a function of ({', '.join(exercise.params)}), not {kind}."
         return Result(exercise.name, FAILED, exercise.chapter, message, total=total)
     reports = []
@@ -79,14 +79,18 @@ def _judge_value(quantity, answer):
     answer = contain(lambda: values.plain(answer), SECONDS).value
     if values.same(answer, right, quantity.tolerance):
         return Result(name, PASSED, chapter, quantity.because, right=1, total=1)
-    if values.shape(answer) != values.shape(right) or not all(
-        values.is_number(leaf) for _, leaf in values.leaves(answer)
-    ):
-        message = f"the answer should be {values.describe(right)}, not {values.describe(answer)}."
+    numbers = all(values.is_number(leaf) for _, leaf in values.leaves(answer))
+    if values.shape(answer) != values.shape(right) or not numbers:
+        others = " of other things" if isinstance(answer, list) and not numbers else ""
+        message = f"the answer should be {_a(right)}, not {_a(answer)}{others}."
     else:
         slips = (says for slip, says in quantity.slips if values.same(answer, slip, quantity.tolerance))
         message = next(slips, f"{values.show(answer)} is not right yet. {quantity.asks}")
     return Result(name, FAILED, chapter, message, total=1)
+
+
+def _a(value):
+    return f"a list of {values.describe(value)}" if isinstance(value, list) else values.describe(value)
 
 
 # How arguments are handed over: as lists, or as arrays if NumPy is loaded; and masks to be added, or as Booleans.

@@ -14,7 +14,7 @@ from .rope import ROPE, ROPE_ATTENTION, ROPE_VECTOR
 from .sampling import GENERATE, NEXT_TOKEN
 from .softmax import CROSS_ENTROPY, ENTROPY, LOG_SOFTMAX, SOFTMAX, SOFTMAX_JACOBIAN
 
-# What lab.py holds, top to bottom: the guided part, then the extensions.
+# What lab.py holds, top to bottom: the main part, then the extensions.
 LAB = (
     *(MATMUL, TRANSPOSE, ADD_VECTORS, ADD_MATRICES),
     SOFTMAX,
