@@ -2,17 +2,27 @@
 
 import re
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 
+@pytest.hookimpl(optionalhook=True)  # absent where a test runs pytest without workers
 def pytest_xdist_make_scheduler(config, log):
     """Send each test to whichever worker is free, except those that belong together."""
     return Together(config, log)
 
 
 class Together(LoadScopeScheduling):
-    """Keeps a notebook's cells in one kernel, and a module's mutants in the worker that ran them all."""
+    """Keeps together what is slow to make twice.
+
+    That is a notebook's kernel, the run of a module's mutants, the pictures of a chapter's explorers, and JupyterLab.
+    """
+
+    together = re.compile(
+        r".*\.ipynb|tests/test_mutants\.py::\w+\[[a-z_]+|tests/browser/test_jupyterlab\.py"
+        r"|tests/browser/test_explorers\.py(?=::\w+\[.*?(\d\d_[a-z_]+))"
+    )
 
     def _split_scope(self, nodeid):
-        together = re.match(r".*\.ipynb|tests/test_mutants\.py::\w+\[(\w+)", nodeid)
-        return (together[1] or together[0]) if together else nodeid
+        found = self.together.match(nodeid)
+        return found[0].rpartition("[")[2] + (found[1] or "") if found else nodeid

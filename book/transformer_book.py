@@ -24,6 +24,7 @@ def setup(app):
     app.connect("env-get-outdated", read_everything)
     app.connect("doctree-read", label_chapter)
     app.connect("build-finished", draw_icons)
+    app.connect("build-finished", work_without_server_or_script)
     app.add_post_transform(InlineFigures)
     app.add_html_math_renderer("prerendered", inline_renderers=(visit_math, None), block_renderers=(visit_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
@@ -74,6 +75,21 @@ def draw_icons(app, exception):
     with Path(app.outdir, "_static", "book.css").open("a", encoding="utf-8") as sheet:
         sheet.writelines(icon_rule(name, icons) for name in names)
     script.write_text("/* The icons are in book.css. */\n", encoding="utf-8")
+
+
+def work_without_server_or_script(app, exception):
+    """Mend what the theme and Sphinx take for granted: a server behind the search, and JavaScript for the colours."""
+    if exception is not None:
+        return
+    # Search fetches each page that it found, to quote it. From a file that is forbidden, and logs an error for each.
+    options = Path(app.outdir, "_static", "documentation_options.js")
+    text = options.read_text(encoding="utf-8")
+    text = text.replace("SHOW_SEARCH_SUMMARY: true", 'SHOW_SEARCH_SUMMARY: location.protocol !== "file:"')
+    options.write_text(text, encoding="utf-8")
+    # Without JavaScript the theme "auto" has no colours. With it, the first script in the page sets the theme anyway.
+    for page in Path(app.outdir).rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(text.replace('data-theme="auto"', 'data-theme="light"', 1), encoding="utf-8")
 
 
 def icon_rule(name, icons):

@@ -233,17 +233,17 @@ class Explorer:
         common = f'name="{name}" data-names="{names}" autocomplete="off"'
         if isinstance(control, Toggle):
             box = f'<input type="checkbox" role="switch" {common}{" checked" if control.start else ""}>'
-            return f'<label class="explorer-toggle">{box} {label}: <span>{shown}</span></label>'
+            return f'<label class="explorer-toggle">{box} {label}: <span aria-hidden="true">{shown}</span></label>'
         slider = f'<input type="range" {common} min="0" max="{len(control.values) - 1}" value="{at}"'
         slider += f' aria-label="{label}" aria-valuetext="{shown}">'
         return f'<label class="explorer-steps">{label} = <span>{shown}</span>{slider}</label>'
 
     def _table(self, setting):
         cells = "".join(
-            f'<div><dt>{html.escape(name)}</dt><dd aria-live="polite">{html.escape(value)}</dd></div>'
+            f'<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>'
             for name, value in self.numbers(**setting).items()
         )
-        return f'<dl class="explorer-numbers">{cells}</dl>'
+        return f'<dl class="explorer-numbers" aria-live="polite">{cells}</dl>'
 
 
 def _parameters(function):

@@ -90,7 +90,7 @@ def test_controls_are_native_and_named():
     assert 'min="0" max="2" value="1"' in slider
     assert 'aria-label="how many" aria-valuetext="two"' in slider
     assert "<span>two</span>" in page
-    assert re.search(r'<input type="checkbox" role="switch"[^>]*> twice as tall: <span>off</span>', page)
+    assert re.search(r'<input type="checkbox" role="switch"[^>]*> twice as tall: <span aria-hidden="true">off</span>', page)
 
 
 def test_the_same_call_is_the_same_page_and_ids_keep_explorers_apart():
@@ -111,7 +111,7 @@ def test_with_a_kernel_a_move_changes_picture_and_numbers():
     explorer.widgets["n"].value = 3
     assert picture.value != before[0]
     assert explorer.picture(n=3, tall=False) in picture.value
-    assert '<dd aria-live="polite">1.5</dd>' in numbers.value
+    assert '<dd>1.5</dd>' in numbers.value
     explorer.widgets["tall"].value = True
     assert explorer.picture(n=3, tall=True) in picture.value
 

@@ -1,5 +1,5 @@
 /* Moves the explorers of the book (labkit/explore.py). All numbers and pictures were computed by labkit; this script
-   looks them up. Settings are counted with the last control changing fastest. */
+   looks them up. Settings are counted with the last control changing fastest. At the end, one word on printing. */
 "use strict";
 
 for (const figure of document.querySelectorAll("figure.explorer")) {
@@ -36,3 +36,14 @@ for (const figure of document.querySelectorAll("figure.explorer")) {
   figure.classList.add("explorer-live"); // shows the controls, which do nothing without this script
   move(); // a browser may have kept the controls' positions over a reload
 }
+
+/* Paper is white: a page in dark colours is printed in light ones. */
+const page = document.documentElement;
+let themeOnScreen;
+addEventListener("beforeprint", () => {
+  themeOnScreen = page.dataset.theme;
+  page.dataset.theme = "light";
+});
+addEventListener("afterprint", () => {
+  page.dataset.theme = themeOnScreen;
+});

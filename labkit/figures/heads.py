@@ -141,7 +141,7 @@ def ablation(names, losses, whole, ignorant):
     for y, loss in zip(at, [whole, *losses], strict=True):
         ax.text(loss + 0.06, y, f"{loss:.2f}", va="center", fontsize=FONT_SIZE)
     ax.axvline(ignorant, color=RED, linewidth=1, linestyle=":")
-    ax.text(ignorant + 0.06, -0.75, "knows nothing", color=RED, va="center", fontsize=FONT_SIZE)
+    ax.text(ignorant + 0.06, -0.75, "knows nothing", va="center", fontsize=FONT_SIZE)
     ax.set_yticks(at, ["nothing", *names])
     ax.set(ylim=(len(names) + 0.5, -1.1), xlim=(0, 1.12 * max(whole, ignorant, *losses)))
     ax.set(xlabel="loss, in nats a token", ylabel="silenced")

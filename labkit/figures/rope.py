@@ -31,7 +31,7 @@ def one_pair(query, key, theta, positions):
         for end, name, colour in zip(turned, ("q", "k"), (BLUE, ORANGE), strict=True):
             arrow = {"arrowstyle": "->", "color": colour, "linewidth": 2, "shrinkA": 0, "shrinkB": 0}
             ax.annotate("", end, (0, 0), arrowprops=arrow)
-            ax.text(*(1.15 * end), name, color=colour, fontsize=FONT_SIZE, ha="center", va="center")
+            ax.text(*(1.15 * end), name, fontsize=FONT_SIZE, ha="center", va="center")
         from_k, to_q = (np.degrees(np.arctan2(y, x)) for x, y in reversed(turned))
         ax.add_patch(Arc((0, 0), 0.7, 0.7, theta1=from_k, theta2=to_q, color=GREY, linewidth=1.5))
         ax.set_title(f"q at {m}, k at {n}\nq·k = {np.dot(*turned):.2f}", fontsize=FONT_SIZE)

@@ -41,17 +41,6 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("chapter", [pytest.param(path, id=path.stem) for path in CHAPTERS])
 
 
-@pytest.hookimpl(tryfirst=True)  # before the workers are told what belongs together
-def pytest_collection_modifyitems(items):
-    """Keep together what shares something slow to make: the pictures of a chapter's explorers, and JupyterLab."""
-    for item in items:
-        if item.path == Path(__file__).with_name("test_jupyterlab.py"):
-            item.add_marker(pytest.mark.xdist_group("JupyterLab"))
-        elif item.path == Path(__file__).with_name("test_explorers.py") and hasattr(item, "callspec"):
-            chapter = item.callspec.params.get("chapter", CHAPTERS[0])
-            item.add_marker(pytest.mark.xdist_group(f"explorers of {chapter.stem}"))
-
-
 @pytest.fixture(scope="session")
 def book():
     """Return the folder of the built book."""
