@@ -10,6 +10,7 @@ from anatomy import faults, solutions
 from chapter_mutants import MUTANTS
 from notebook import CHAPTERS, ROOT, cells, explorers, run
 
+from labkit.figures.canvas import Drawing, canvas
 from labkit.lab import run_check
 
 IDS = [path.stem for path in CHAPTERS]
@@ -147,6 +148,25 @@ def test_a_harmless_change_leaves_the_chapter_green():
     code = cells(ROOT / "chapters" / "03_softmax.ipynb", "code")
     with mutation.apply("softmax", "softmax", "e = np.exp(x - top)", "e = np.exp(-(top - x))"):
         run(code)
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=IDS)
+def test_no_picture_uses_an_id_twice(path):
+    for drawing in run(cells(path, "code")):
+        if isinstance(drawing, Drawing):
+            assert repeated_ids(drawing) == []
+
+
+def repeated_ids(drawing):
+    ids = re.findall(r'\bid="([^"]+)"', drawing.svg())
+    return sorted({i for i in ids if ids.count(i) > 1})
+
+
+def test_an_id_used_twice_is_seen():
+    drawing, (left, right) = canvas(ncols=2)
+    for ax in (left, right):
+        ax.text(0.5, 0.5, "twice", gid="same")
+    assert repeated_ids(drawing) == ["same"]
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=IDS)

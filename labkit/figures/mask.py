@@ -151,11 +151,12 @@ def token_losses(tokens, series):
 
 
 def _cells(ax, strengths, colour):
-    """Fill the cells of a table, each as strongly as it says; the gid of row i, column j is cell-i-j."""
+    """Fill the cells of a table, each as strongly as it says; in panel p, row i, column j has the gid cell-p-i-j."""
+    panel = ax.figure.axes.index(ax)
     for (i, j), strength in np.ndenumerate(np.asarray(strengths)):
         if strength > 0:
             alpha = opacity(strength)
-            ax.add_patch(Rectangle((j, i), 1, 1, color=colour, linewidth=0, alpha=alpha, gid=f"cell-{i}-{j}"))
+            ax.add_patch(Rectangle((j, i), 1, 1, color=colour, linewidth=0, alpha=alpha, gid=f"cell-{panel}-{i}-{j}"))
 
 
 def _axes(ax, shape):

@@ -12,7 +12,7 @@ def filled(ax):
     cells = {}
     for patch in ax.patches:
         if patch.get_gid():
-            i, j = map(int, patch.get_gid().split("-")[1:])
+            i, j = map(int, patch.get_gid().split("-")[2:])
             assert (patch.get_x(), patch.get_y()) == (j, i)
             cells[i, j] = patch.get_alpha()
     assert ax.yaxis_inverted()  # the first query is the top row

@@ -49,7 +49,10 @@ def contain(call, seconds):
         try:
             thread.start()
         except RuntimeError:
-            _watch(work, seconds)
+            try:
+                _watch(work, seconds)
+            except OutOfTime as error:  # the time was up before the call had begun
+                outcome.error = error
         else:
             try:
                 thread.join(seconds)
