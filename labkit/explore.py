@@ -240,7 +240,7 @@ class Explorer:
 
     def _table(self, setting):
         cells = "".join(
-            f'<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>'
+            f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>"
             for name, value in self.numbers(**setting).items()
         )
         return f'<dl class="explorer-numbers" aria-live="polite">{cells}</dl>'

@@ -112,7 +112,7 @@ def test_with_a_kernel_a_move_changes_picture_and_numbers():
     explorer.widgets["n"].value = 3
     assert picture.value != before[0]
     assert explorer.picture(n=3, tall=False) in picture.value
-    assert '<dd>1.5</dd>' in numbers.value
+    assert "<dd>1.5</dd>" in numbers.value
     explorer.widgets["tall"].value = True
     assert explorer.picture(n=3, tall=True) in picture.value
 
