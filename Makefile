@@ -48,7 +48,7 @@ oracle: .venv/.ci
 
 # What continuous integration runs. The reader's two commands come first, before anything else is installed.
 check: book test lint
-	$(BIN)/python -m pytest -p no:nbval --cov=labkit --cov-report=term --cov-fail-under=95 tests labkit
+	$(BIN)/python -m pytest --cov=labkit --cov-report=term --cov-fail-under=95 tests labkit
 	$(BIN)/python chapters/refresh.py --check
 	$(MAKE) browser oracle
 
