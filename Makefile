@@ -7,16 +7,20 @@ PYTHON ?= python3
 BIN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts,.venv/bin)
 PAGE := _build/html/index.html
 
-# Folders stand in the list as well, so that a deleted file counts as a change.
 BOOK := _config.yml _toc.yml requirements.txt pyproject.toml \
-	$(shell find book chapters labkit -name __pycache__ -prune -o -name .ipynb_checkpoints -prune -o -print)
+	$(sort $(shell find book chapters labkit -name __pycache__ -prune -o -name .ipynb_checkpoints -prune -o -type f -print))
 
-.PHONY: book test serve lab refresh lint browser oracle bench check clean
+.PHONY: book test serve lab refresh lint browser oracle check clean always
 
 book: _build/.made
 	@echo "The book is built. Open $(abspath $(PAGE))"
 
-_build/.made: .venv/.reader $(BOOK)
+# The list of files is one of the things that the book is made from, so that a deleted file counts as a change.
+_build/.files: always
+	@mkdir -p _build
+	@echo $(BOOK) | cmp -s - $@ || echo $(BOOK) > $@
+
+_build/.made: .venv/.reader _build/.files $(BOOK)
 	@echo "Running the notebooks and building the book ..."
 	rm -rf _build/.doctrees _build/html _build/jupyter_execute
 	$(BIN)/jupyter-book build . -n -W --keep-going
