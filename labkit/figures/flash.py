@@ -5,6 +5,7 @@ from matplotlib.patches import Polygon, Rectangle
 
 from labkit.accounting import ridge, roofline
 from labkit.figures.canvas import BLUE, FONT_SIZE, GREEN, GREY, ORANGE, RED, canvas
+from labkit.figures.kv_cache import draw_roof
 from labkit.flash import blocks, blocks_that_fit, naive_traffic, reach, tiled_traffic, visible
 
 ON_CHIP = tuple(2**i for i in range(12, 21))  # sizes of fast memory, in numbers
@@ -218,11 +219,8 @@ def roofline_chart(accelerator, points):
     Drawing
         The highest rate over arithmetic intensity, both axes logarithmic.
     """
-    chip = accelerator.peak_flops, accelerator.bandwidth
-    intensity = np.geomspace(0.5, 2000, 121)
     fig, ax = canvas(height=2.7)
-    ax.plot(intensity, roofline(intensity, *chip) / 1e12, color=GREY, linewidth=1.2)
-    ax.axvline(ridge(*chip), color=GREY, linewidth=0.8, linestyle=":")
+    chip = draw_roof(ax, accelerator, 2000)
     ax.text(ridge(*chip) * 1.1, 0.75, f"ridge: {ridge(*chip):.0f}", fontsize=FONT_SIZE)
     for (name, at), colour in zip(points.items(), (GREEN, RED, BLUE, BLUE), strict=True):
         rate = float(roofline(at, *chip)) / 1e12

@@ -159,6 +159,21 @@ def cache_over_context(curves):
     return fig
 
 
+def draw_roof(ax, accelerator, last):
+    """Draw a chip's highest rate (TFLOP/s) over arithmetic intensities up to `last`, and a line at its ridge.
+
+    Returns
+    -------
+    tuple of float
+        The chip's peak rate and bandwidth, as `labkit.accounting.roofline` takes them.
+    """
+    chip = accelerator.peak_flops, accelerator.bandwidth
+    intensity = np.geomspace(0.5, last, 121)
+    ax.plot(intensity, roofline(intensity, *chip) / 1e12, color=GREY, linewidth=1.2)
+    ax.axvline(ridge(*chip), color=GREY, linewidth=0.8, linestyle=":")
+    return chip
+
+
 def decode_roofline(accelerator, series, prefill):
     """Draw the roofline of a chip, and where decoding stands on it as the batch grows.
 
@@ -175,11 +190,8 @@ def decode_roofline(accelerator, series, prefill):
     Drawing
         The highest rate over arithmetic intensity, both axes logarithmic.
     """
-    chip = accelerator.peak_flops, accelerator.bandwidth
-    intensity = np.geomspace(0.5, 8000, 121)
     fig, ax = canvas(height=3.0)
-    ax.plot(intensity, roofline(intensity, *chip) / 1e12, color=GREY, linewidth=1.2)
-    ax.axvline(ridge(*chip), color=GREY, linewidth=0.8, linestyle=":")
+    chip = draw_roof(ax, accelerator, 8000)
     ax.text(ridge(*chip) * 0.9, 1.2, f"ridge: {ridge(*chip):.0f}", fontsize=FONT_SIZE, ha="right")
     for (name, points), colour, marker, size in zip(series.items(), (ORANGE, BLUE), "os", (9, 5), strict=True):
         rates = roofline(np.array(list(points.values())), *chip) / 1e12
