@@ -1,9 +1,13 @@
 """How pytest shares the tests out between its two workers."""
 
+import os
 import re
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+# One thread for each of two workers, and for the kernels that they start: more would get into each other's way.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.hookimpl(optionalhook=True)  # absent where a test runs pytest without workers
@@ -20,7 +24,7 @@ class Together(LoadScopeScheduling):
 
     together = re.compile(
         r".*\.ipynb|tests/test_mutants\.py::\w+\[[a-z_]+|tests/browser/test_jupyterlab\.py"
-        r"|tests/browser/test_explorers\.py(?=::\w+\[.*?(\d\d_[a-z_]+))"
+        r"|tests/browser/test_explorers\.py(?=::\w+\[.*?(\d\d_[a-z_]+|birth))"
     )
 
     def _split_scope(self, nodeid):

@@ -1,4 +1,4 @@
-"""Run the chapters again and write them back, changed only where a result changed.
+"""Run the notebooks again and write them back, changed only where a result changed.
 
 A committed notebook holds its execution counts, its text outputs and a PNG of each
 figure. It holds no widget state, no times and nothing of the machine that ran it, and a
@@ -105,7 +105,7 @@ def main():
         help="write nothing; exit with 1 if one would change",
     )
     given = parser.parse_args()
-    paths = given.notebooks or sorted(Path(__file__).parent.glob("[0-9][0-9]_*.ipynb"))
+    paths = given.notebooks or sorted(Path(__file__).parent.glob("*.ipynb"))
     with ThreadPoolExecutor(2) as pool:
         fresh = list(pool.map(refreshed, paths))
     stale = [

@@ -286,7 +286,7 @@ def saturation(scores):
     -------
     dict
         "score variance", over all scores; "entropy" of the weights in nats, from 0 (one-hot) to ln n (all equal), and
-        "largest gradient", the largest |∂p_i/∂s_j|, at most ¼, both as means over the rows.
+        "largest gradient", the largest `|∂p_i/∂s_j|`, at most ¼, both as means over the rows.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Run a chapter's code cells in this process, as its reader would in a kernel, and keep what the cells show."""
+"""Run a notebook's code cells in this process, as its reader would in a kernel, and keep what the cells show."""
 
 import ast
 import contextlib
@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-CHAPTERS = sorted((ROOT / "chapters").glob("[0-9][0-9]_*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "chapters").glob("*.ipynb"))
+CHAPTERS = [path for path in NOTEBOOKS if path.stem[0].isdigit()]
 
 
 def cells(path, kind):
@@ -32,7 +33,7 @@ def run(sources):
 
 
 def explorers(path):
-    """Return the explorers that a chapter shows, in order."""
+    """Return the explorers that a notebook shows, in order."""
     from labkit.explore import Explorer
 
     return [shown for shown in run(cells(path, "code")) if isinstance(shown, Explorer)]

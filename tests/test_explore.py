@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from notebook import CHAPTERS, explorers
+from notebook import NOTEBOOKS, explorers
 
 from labkit.explore import Explorer, Steps, Toggle, explore
 from labkit.figures.canvas import Drawing, canvas
@@ -204,7 +204,7 @@ def canonical(root):
     return ElementTree.tostring(root, encoding="unicode")
 
 
-@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_marks_turn_the_first_picture_into_any_other(path):
     rng = np.random.default_rng(0)
     for explorer in (explorer for explorer in explorers(path) if explorer.marks):

@@ -534,6 +534,14 @@ def test_untouched_exercises_are_not_started(answer, strict):
     assert str(result).startswith("○ softmax: not started.")
 
 
+def test_only_a_function_that_does_something_is_told_of_return():
+    def forgetful(x):
+        shares = [0.0 for score in x]  # noqa: F841
+
+    assert str(run_check("softmax", _untouched_dots)) == "○ softmax: not started."
+    assert "hands its result back with return" in str(run_check("softmax", forgetful))
+
+
 def test_a_function_waits_for_an_untouched_one():
     def mine(q, k, v, mask=None):
         return [transpose(k)]

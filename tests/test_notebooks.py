@@ -8,7 +8,7 @@ import mutation
 import pytest
 from anatomy import faults, solutions
 from chapter_mutants import MUTANTS
-from notebook import CHAPTERS, ROOT, cells, explorers, run
+from notebook import CHAPTERS, NOTEBOOKS, ROOT, cells, explorers, run
 
 from labkit.figures.canvas import Drawing, canvas
 from labkit.lab import run_check
@@ -150,7 +150,7 @@ def test_a_harmless_change_leaves_the_chapter_green():
         run(code)
 
 
-@pytest.mark.parametrize("path", CHAPTERS, ids=IDS)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_no_picture_uses_an_id_twice(path):
     for drawing in run(cells(path, "code")):
         if isinstance(drawing, Drawing):
@@ -169,7 +169,7 @@ def test_an_id_used_twice_is_seen():
     assert repeated_ids(drawing) == ["same"]
 
 
-@pytest.mark.parametrize("path", CHAPTERS, ids=IDS)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_explorers_work_at_both_ends_of_every_control(path):
     for explorer in explorers(path):
         explorer.live()

@@ -187,6 +187,38 @@ def past_training(offsets, plain, interpolated, trained):
     return fig
 
 
+def loss_by_position(losses, length, window):
+    """Draw the loss over position, in the trained length and past it, as a running mean.
+
+    Parameters
+    ----------
+    losses : dict of str to array [T]
+        The loss at each position under a name for the curve, in nats. The last curve is dotted: the others are to be
+        compared with it.
+    length : int
+        The trained length; what lies past it is left white.
+    window : int
+        Over how many positions the running mean is taken.
+
+    Returns
+    -------
+    Drawing
+    """
+    fig, ax = canvas(height=2.9)
+    colours = (RED, ORANGE, GREEN, BLUE)
+    for number, (name, values) in enumerate(losses.items()):
+        mean = np.convolve(values, np.full(window, 1 / window), mode="valid")
+        last = number == len(losses) - 1
+        style = {"color": "black", "linestyle": ":"} if last else {"color": colours[number]}
+        ax.plot(np.arange(len(mean)) + window / 2, mean, label=name, **style)
+    ax.axvspan(0, length, color=GREY, alpha=0.15, linewidth=0)
+    ax.text(length - 8, 0.12, "as long as\nin training", ha="right", va="bottom", fontsize=FONT_SIZE)
+    ax.set(xlim=(0, len(values)), xlabel="position (tokens)", ylabel="loss (nats a token)")
+    ax.set_ylim(bottom=0)
+    fig.legend(fontsize=FONT_SIZE, loc="outside upper center", ncols=3, frameon=False)
+    return fig
+
+
 def bands(before, after, factor, trained):
     """Draw what a scaling does to each frequency, over the wavelength that the pair had.
 

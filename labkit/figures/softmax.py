@@ -113,7 +113,7 @@ def temperature_curves(temperatures, weights):
     fig, axes = canvas(ncols=len(temperatures), height=1.7, sharey=True)
     for ax, temperature, row in zip(axes, temperatures, weights, strict=True):
         ax.bar(np.arange(len(row)), row, color=BLUE)
-        ax.set_title(f"T = {temperature:g}", fontsize=FONT_SIZE)
+        ax.set_title(f"τ = {temperature:g}", fontsize=FONT_SIZE)
         ax.set(xticks=range(len(row)), xlabel="key", ylim=(0, 1))
     axes[0].set_ylabel("weight")
     return fig

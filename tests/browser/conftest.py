@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from notebook import CHAPTERS, ROOT, explorers
+from notebook import NOTEBOOKS, ROOT, explorers
 
 BOOK = Path(os.environ.get("BOOK_HTML", ROOT / "_build" / "html")).resolve()
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -38,7 +38,7 @@ def pytest_generate_tests(metafunc):
     if "path" in metafunc.fixturenames:
         metafunc.parametrize("path", [pytest.param(path, id=Path(path).stem) for path in pages()] or unbuilt)
     if "chapter" in metafunc.fixturenames:
-        metafunc.parametrize("chapter", [pytest.param(path, id=path.stem) for path in CHAPTERS])
+        metafunc.parametrize("chapter", [pytest.param(path, id=path.stem) for path in NOTEBOOKS])
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +64,7 @@ def explorers_of():
 @pytest.fixture(scope="session")
 def a_chapter(explorers_of):
     """Return the first chapter that has an explorer."""
-    return next(chapter for chapter in CHAPTERS if explorers_of(chapter))
+    return next(chapter for chapter in NOTEBOOKS if explorers_of(chapter))
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 import pytest
-from notebook import CHAPTERS
+from notebook import NOTEBOOKS
 
 from labkit.explore import Toggle
 
@@ -192,8 +192,8 @@ def test_explorers(chapter, site, by, bench):
     CHECKS[by](bench(chapter, site))
 
 
-def test_explorers_stand_in_chapters_only(path, served, visit):
-    if path not in map(page_of, CHAPTERS):
+def test_explorers_stand_in_notebooks_only(path, served, visit):
+    if path not in map(page_of, NOTEBOOKS):
         assert visit(served, path).locator("figure.explorer").count() == 0
 
 
@@ -245,7 +245,7 @@ def plant(explorers_of, served, bench):
     """
 
     def open_changed(with_marks, change, by):
-        every = ((chapter, it) for chapter in CHAPTERS for it in explorers_of(chapter))
+        every = ((chapter, it) for chapter in NOTEBOOKS for it in explorers_of(chapter))
         chapter, explorer = next((chapter, it) for chapter, it in every if bool(it.marks) == with_marks)
         first, *others = start(explorer)
         far = 0 if first else len(next(iter(explorer.controls.values())).values) - 1

@@ -104,3 +104,15 @@ def test_band_of_each_rule():
         assert [int(pairs.sum()) for pairs in chosen] == counts
         np.testing.assert_array_equal(np.sum(chosen, axis=0), 1)
     assert [int(pairs.sum()) for pairs in rope.band(np.ones(3), 1)] == [3, 0, 0]
+
+
+def test_loss_by_position_draws_running_means_the_last_dotted():
+    losses = {"a": np.arange(10.0), "b": np.arange(10.0) ** 2, "c": np.full(10, 3.0)}
+    ax = rope.loss_by_position(losses, length=4, window=2).axes[0]
+    for line, (name, values) in zip(ax.lines, losses.items(), strict=True):
+        assert line.get_label() == name
+        np.testing.assert_allclose(line.get_ydata(), [(values[n] + values[n + 1]) / 2 for n in range(9)])
+        np.testing.assert_allclose(line.get_xdata(), np.arange(9) + 1)  # at the edge between the two
+    assert [line.get_linestyle() for line in ax.lines] == ["-", "-", ":"]
+    shaded = ax.patches[0]
+    assert (shaded.get_x(), shaded.get_width()) == (0, 4)

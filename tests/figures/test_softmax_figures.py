@@ -46,5 +46,5 @@ def test_softmax_curve_draws_what_it_is_given():
 def test_temperature_curves_draw_one_chart_a_temperature():
     rows = np.array([[0.7, 0.2, 0.1], [0.4, 0.35, 0.25]])
     fig = softmax.temperature_curves([0.5, 2], rows)
-    assert [ax.get_title() for ax in fig.axes] == ["T = 0.5", "T = 2"]
+    assert [ax.get_title() for ax in fig.axes] == ["τ = 0.5", "τ = 2"]
     np.testing.assert_allclose([heights(ax) for ax in fig.axes], rows)

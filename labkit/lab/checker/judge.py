@@ -204,6 +204,12 @@ def _agree(a, b, tolerance):
 # The verdict.
 
 
+def _empty(answer):
+    """Tell whether a function that returns None does nothing else: its body is a docstring, `...` or pass."""
+    code = getattr(answer, "__code__", None)
+    return code is not None and len(code.co_code) == len((lambda: None).__code__.co_code)
+
+
 def _verdict(exercise, answer, trials):
     """Return the Result that a list of trials comes to."""
     name, chapter, total = exercise.name, exercise.chapter, len(trials)
@@ -218,8 +224,8 @@ def _verdict(exercise, answer, trials):
             return Result(name, NOT_STARTED, chapter, total=total)
         return Result(name, WAITING, chapter, f"waits for {waits_for}, which is not started.", total=total)
     if all(trial.blank for trial in trials):
-        returns_none = trials[0].returned == [None]
-        hint = "(It returns None. A function hands its result back with return.)" if returns_none else ""
+        forgets = trials[0].returned == [None] and not _empty(answer)
+        hint = "(It returns None. A function hands its result back with return.)" if forgets else ""
         return Result(name, NOT_STARTED, chapter, hint, total=total)
     message, shown = _diagnose(exercise, trials, wrong)
     details = tuple(symptoms.details(exercise, answer, shown, "smallest such input"))

@@ -22,7 +22,7 @@ QUANTITIES = (
         1,
         "Two tables, embedding and head, each with 128,256 rows of 4,096 numbers.",
         2 * 128256 * 4096,
-        "right: 2 · 128,256 · 4,096 = 1,050,673,152, over a billion before the first layer.",
+        "right: 2 · 128,256 · 4,096 = 1,050,673,152, over a billion outside the layers.",
         ((128256 * 4096, "that is one table: an untied head has one of its own."),),
     ),
     # Chapter 2
