@@ -7,10 +7,10 @@ PYTHON ?= python3
 BIN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts,.venv/bin)
 PAGE := _build/html/index.html
 
-BOOK := _config.yml _toc.yml requirements.txt pyproject.toml \
+BOOK := _config.yml _toc.yml requirements.txt pyproject.toml benchmarks/results.json \
 	$(sort $(shell find book chapters labkit -name __pycache__ -prune -o -name .ipynb_checkpoints -prune -o -type f -print))
 
-.PHONY: book test serve lab refresh lint browser oracle check clean always
+.PHONY: book test serve lab refresh lint browser oracle bench check clean always
 
 book: _build/.made
 	@echo "The book is built. Open $(abspath $(PAGE))"
@@ -45,10 +45,14 @@ lint: .venv/.ci
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 browser: .venv/.ci book
-	$(BIN)/python -m pytest -m browser tests/browser
+	$(BIN)/python -m pytest -m browser tests/browser tests/test_benchmarks.py
 
 oracle: .venv/.ci
-	$(BIN)/python -m pytest -m oracle tests/oracle
+	$(BIN)/python -m pytest -m oracle tests/oracle tests/test_benchmarks.py
+
+# All of them take a while: `make bench GROUPS="prefill decode"` runs those named. Leave the machine alone meanwhile.
+bench: .venv/.ci book
+	$(BIN)/python -m benchmarks $(GROUPS)
 
 # What continuous integration runs. The reader's two commands come first, before anything else is installed.
 check: book test lint

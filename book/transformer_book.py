@@ -86,6 +86,10 @@ def work_without_server_or_script(app, exception):
     text = options.read_text(encoding="utf-8")
     text = text.replace("SHOW_SEARCH_SUMMARY: true", 'SHOW_SEARCH_SUMMARY: location.protocol !== "file:"')
     options.write_text(text, encoding="utf-8")
+    # Search looks up the part of a page by its id, and takes the dots in those of the API reference for classes.
+    tools = Path(app.outdir, "_static", "searchtools.js")
+    by_selector, by_id = '`[role="main"] ${anchor}`', '`[role="main"] #${CSS.escape(anchor.slice(1))}`'
+    tools.write_text(tools.read_text(encoding="utf-8").replace(by_selector, by_id), encoding="utf-8")
     # Without JavaScript the theme "auto" has no colours. With it, the first script in the page sets the theme anyway.
     for page in Path(app.outdir).rglob("*.html"):
         text = page.read_text(encoding="utf-8")

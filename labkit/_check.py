@@ -4,6 +4,7 @@ Errors are part of the interface: each says which argument, which axis, what was
 """
 
 import numbers
+from functools import lru_cache
 
 import numpy as np
 
@@ -34,32 +35,42 @@ def shapes(**specs):
     Traceback (most recent call last):
     ValueError: k [..., S, d_head] has shape (6, 5): axis d_head is 5, but q has d_head = 8
     """
+    known = []
+    for array, spec in specs.values():
+        array = array if array is None or type(array) is np.ndarray else np.asarray(array)
+        known.append((spec, None) if array is None else (spec, array.shape, array.dtype))
+    return dict(_sizes(tuple(specs), tuple(known)))
+
+
+@lru_cache(maxsize=4096)  # the same few shapes come again and again
+def _sizes(names, known):
+    """Return the size of each named axis, from each array's axes as a string, its shape and its dtype."""
     sizes, owner, leading = {}, {}, {}
-    for name, (array, spec) in specs.items():
+    for name, (spec, shape, *dtypes) in zip(names, known, strict=True):
         optional, axes = spec.startswith("?"), spec.removeprefix("?").split()
         title = f"{name} [{', '.join(axes)}]"
-        if array is None and optional:
+        if shape is None and optional:
             continue
-        if array is None:
+        if shape is None:
             raise ValueError(f"{title} must be an array, got None")
-        array = np.asarray(array)
-        if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":  # NumPy calls bfloat16's kind "V"
-            raise ValueError(f"{title} must hold real numbers, got dtype {array.dtype}")
+        (dtype,) = dtypes
+        if dtype.kind not in "fiub" and dtype.name != "bfloat16":  # NumPy calls bfloat16's kind "V"
+            raise ValueError(f"{title} must hold real numbers, got dtype {dtype}")
         batched = axes[0] == "..."
         axes = axes[batched:]
-        split = array.ndim - len(axes)
+        split = len(shape) - len(axes)
         if split < 0 or (split and not batched):
             least = "at least" if batched else "exactly"
-            raise ValueError(f"{title} needs {least} {len(axes)} axes, got shape {array.shape}")
-        leading[name] = array.shape[:split]
-        for axis, size in zip(axes, array.shape[split:], strict=True):
+            raise ValueError(f"{title} needs {least} {len(axes)} axes, got shape {shape}")
+        leading[name] = shape[:split]
+        for axis, size in zip(axes, shape[split:], strict=True):
             wanted = int(axis) if axis.isdigit() else sizes.setdefault(axis, size)
             first = owner.setdefault(axis, name)
             if size != wanted:
                 rule = f"expected {axis}" if axis.isdigit() else f"but {first} has {axis} = {wanted}"
-                raise ValueError(f"{title} has shape {array.shape}: axis {axis} is {size}, {rule}")
+                raise ValueError(f"{title} has shape {shape}: axis {axis} is {size}, {rule}")
             if size == 0:
-                raise ValueError(f"{title} has shape {array.shape}: axis {axis} is empty")
+                raise ValueError(f"{title} has shape {shape}: axis {axis} is empty")
     try:
         np.broadcast_shapes(*leading.values())
     except ValueError:
@@ -189,7 +200,12 @@ def working(*arrays):
     ('float32', 'float16')
     """
     arrays = [None if a is None else np.asarray(a) for a in arrays]
-    kinds = [a.dtype for a in arrays if a is not None]
+    kinds = {a.dtype for a in arrays if a is not None}
+    if len(kinds) == 1 and not kinds.isdisjoint(_PLAIN):  # the common case: nothing to convert
+        return *arrays, kinds.pop()
     dtype = np.result_type(*(np.float64 if kind.kind in "iub" else kind for kind in kinds))
     compute = np.float32 if dtype.itemsize == 2 else dtype
     return *(None if a is None else a.astype(compute, copy=False) for a in arrays), dtype
+
+
+_PLAIN = {np.dtype(np.float32), np.dtype(np.float64)}

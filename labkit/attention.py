@@ -193,8 +193,10 @@ def masked(scores, mask):
 
 def _weighted_sum(weights, v):
     """Return weights @ v, in which a weight of exactly 0 keeps out even a NaN."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        out = weights @ v
+    if np.isfinite(out).all():  # anything else in v would show here, and v may be a whole cache
+        return out
     finite = np.isfinite(v)
-    if finite.all():
-        return weights @ v
     touched = (weights != 0).astype(v.dtype) @ (~finite).astype(v.dtype) > 0
     return np.where(touched, np.nan, weights @ np.where(finite, v, 0))

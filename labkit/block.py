@@ -1,6 +1,7 @@
 """Chapter 10: the transformer block, two sublayers that each add a correction to the residual stream."""
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 
@@ -534,15 +535,20 @@ def _length(positions):
 
 def _check_part(x, part, params, config):
     """Check x, and that one part of a block has the weights that the config asks for and no others. Return T."""
-    expected = {name: shape for name, shape in block_shapes(config).items() if name.startswith(f"{part}.")}
-    for field in fields(params):
-        name, array = f"{part}.{field.name}", getattr(params, field.name)
-        wanted = expected.get(name)
+    for name, wanted in _wanted(config, part, type(params)):
+        array = getattr(params, name)
         found = None if array is None else np.shape(array)
         if found != wanted:
             said = ["no such weight" if shape is None else f"shape {shape}" for shape in (wanted, found)]
-            raise ValueError(f"{name}: expected {said[0]}, got {said[1]}")
+            raise ValueError(f"{part}.{name}: expected {said[0]}, got {said[1]}")
     return _check.shapes(x=(x, f"... T {config.d_model}"))["T"]
+
+
+@lru_cache(maxsize=64)
+def _wanted(config, part, kind):
+    """Return the name of each weight that a part of a block may have, and the shape it must have, or None."""
+    shapes = block_shapes(config)
+    return tuple((field.name, shapes.get(f"{part}.{field.name}")) for field in fields(kind))
 
 
 def _divides(**sizes):

@@ -44,7 +44,7 @@ def gelu(x, approximate="tanh"):
     x, dtype = _check.working(x)
     if approximate == "tanh":
         u = np.clip(x, -10, 10)  # beyond, tanh is ±1 to the last bit, and a cube might overflow
-        gate = (1 + np.tanh(math.sqrt(2 / math.pi) * (u + 0.044715 * u**3))) / 2
+        gate = (1 + np.tanh(math.sqrt(2 / math.pi) * (u + 0.044715 * u * u * u))) / 2
     elif approximate == "none":
         gate = _erfc(-x / math.sqrt(2)).astype(x.dtype) / 2
     else:

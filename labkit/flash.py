@@ -288,7 +288,7 @@ def reach(rows, T, S, block_k=1, causal=False, window=None):
 
 
 def visible(rows, columns, T, S, causal=False, window=None):
-    """Return the causal (and window) mask of one tile alone, or None if it hides nothing by rule.
+    """Return the causal (and window) mask of one tile alone, or None if it hides nothing.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def visible(rows, columns, T, S, causal=False, window=None):
     Returns
     -------
     Boolean array [rows, columns] or None
-        True = may attend.
+        True = may attend. None if every query of the tile may attend to every key of it.
 
     Examples
     --------
@@ -314,6 +314,8 @@ def visible(rows, columns, T, S, causal=False, window=None):
         return None
     query = np.arange(rows.start, rows.stop)[:, None] + S - T
     key = np.arange(columns.start, columns.stop)
+    if key[-1] <= query[0, 0] and (window is None or key[0] > query[-1, 0] - window):
+        return None
     return key <= query if window is None else (key <= query) & (key > query - window)
 
 

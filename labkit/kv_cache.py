@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from labkit import _check
-from labkit.attention import scaled_dot_product_attention
+from labkit.attention import _weighted_sum, scaled_dot_product_attention
 
 
 def repeat_kv(x, n_heads):
@@ -88,7 +88,7 @@ def grouped_query_attention(q, k, v, mask=None, scale=None, return_weights=False
     groups = (G, _group_size(H, G))
     q, k, v = np.asarray(q), np.asarray(k)[..., None, :, :], np.asarray(v)[..., None, :, :]  # [..., G, 1, S, d_head]
     q = q.reshape(*q.shape[:-3], *groups, *q.shape[-2:])  # [..., G, H/G, T, d_head]
-    out, weights = scaled_dot_product_attention(q, k, v, _grouped_mask(mask, groups), scale, return_weights=True)
+    out, weights = _attend(q, k, v, _grouped_mask(mask, groups), scale)
     out, weights = (a.reshape(*a.shape[:-4], H, *a.shape[-2:]) for a in (out, weights))
     return (out, weights) if return_weights else out
 
@@ -328,11 +328,15 @@ class KVCache:
     def _put(self, slots, x, kept, new):
         """Write x [B, G, T, d_head] at its positions and return it behind what is kept, both as positions [B, …]."""
         rows, capacity = np.arange(self.batch)[:, None], self._capacity
-        plain = self.window is None and new.min() >= 0 and (new == new[0]).all()
-        old = None if plain else np.moveaxis(slots[rows, :, kept % capacity], 1, 2)  # taken before it is written over
-        row, column = np.nonzero((new >= 0) & (new >= new.max(axis=1, keepdims=True) + 1 - capacity))
-        slots[row, :, new[row, column] % capacity] = x[row, :, column]
-        out = slots[:, :, : new[0, -1] + 1] if plain else np.concatenate([old, x], axis=2)
+        if self.window is None and new.min() >= 0 and (new == new[0]).all():  # one slice, the same in every row
+            stop = new[0, -1] + 1
+            slots[:, :, stop - len(new[0]) : stop] = x
+            out = slots[:, :, :stop]
+        else:
+            old = np.moveaxis(slots[rows, :, kept % capacity], 1, 2)  # taken before it is written over
+            row, column = np.nonzero((new >= 0) & (new >= new.max(axis=1, keepdims=True) + 1 - capacity))
+            slots[row, :, new[row, column] % capacity] = x[row, :, column]
+            out = np.concatenate([old, x], axis=2)
         out.flags.writeable = False
         return out
 
@@ -476,6 +480,63 @@ def decode_operations(
         "attention": n_layers * scores * 2 * n_heads * d_head,
         "ffn": n_layers * passes * ffn_matrices * d_model * d_ff,
     }
+
+
+def _attend(q, k, v, mask, scale, block=64):
+    """Return output and weights as `scaled_dot_product_attention` does, computed in an order that suits a processor.
+
+    One query a head: the heads that share keys become the rows of one product, so that each key is read once. More
+    queries than a block: one block after the other, so that its scores stay in the processor's cache, and of the keys
+    only those that the mask lets one of its queries see.
+    """
+    T, S, mask = q.shape[-2], k.shape[-2], None if mask is None else np.asarray(mask)
+    usual = mask is None or (mask.shape == (T, S) and mask.dtype.kind in "bf")
+    if not usual or 1 < T <= block:
+        return scaled_dot_product_attention(q, k, v, mask, scale, return_weights=True)
+    if T == 1:
+        mask = None if mask is not None and mask.dtype == bool and mask.all() else mask
+        found = scaled_dot_product_attention(q.swapaxes(-3, -2), k, v, mask, scale, return_weights=True)
+        return tuple(each.swapaxes(-3, -2) for each in found)
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    _check.number(scale=scale)
+    q, k, v, dtype = _check.working(q, k, v)
+    out, weights = [], np.zeros((*np.broadcast_shapes(q.shape[:-2], k.shape[:-2]), T, S), dtype)
+    for start in range(0, T, block):
+        rows = slice(start, start + block)
+        keys, part = _seen(mask, rows, S)
+        with np.errstate(invalid="ignore", over="ignore"):  # a masked key may hold anything
+            scores = (q[..., rows, :] * scale) @ k[..., keys, :].swapaxes(-1, -2)
+        weights[..., rows, keys] = shares = _softmax_in_place(scores, part)
+        out.append(_weighted_sum(shares, v[..., keys, :]))
+    return np.concatenate(out, axis=-2, dtype=dtype), weights
+
+
+def _seen(mask, rows, S):
+    """Return a slice of at least one key that holds all that some queries may see, and that part of the mask."""
+    if mask is None:
+        return slice(0, S), None
+    part = mask[rows]
+    seen = np.flatnonzero((part if part.dtype == bool else part != -np.inf).any(axis=0))
+    keys = slice(seen[0], seen[-1] + 1) if len(seen) else slice(0, 1)
+    return keys, part[:, keys]
+
+
+def _softmax_in_place(scores, mask):
+    """Turn scores, in their own memory, into softmax(masked(scores, mask)), and return them."""
+    if mask is not None:
+        if mask.dtype != bool:
+            with np.errstate(invalid="ignore", over="ignore"):
+                scores += mask
+        np.copyto(scores, -np.inf, where=~mask if mask.dtype == bool else mask == -np.inf)
+    top = scores.max(axis=-1, keepdims=True)
+    if np.any(top == np.inf):
+        raise ValueError("scores must be finite or −inf, got +inf")
+    with np.errstate(over="ignore"):  # a gap beyond all floats is −∞, weight 0
+        scores -= np.where(top == -np.inf, 0, top)
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=-1, keepdims=True)
+    scores /= np.where(total == 0, 1, total)
+    return scores
 
 
 def _group_size(n_heads, n_kv_heads):

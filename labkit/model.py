@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, fields, is_dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -287,7 +288,10 @@ def init_params(config, seed, dtype=np.float32, std=0.02):
         else:
             writes = name.endswith(("w_o", "w_down"))  # to the residual stream
             spread = std / math.sqrt(2 * config.n_layers) if writes else std
-            tensors[name] = rng.normal(0, spread, shape).astype(dtype)
+            # A step of decoding multiplies these by one row: that is fastest if their columns lie in one piece. Of the
+            # tables outside the blocks it is rows that are read.
+            order = "F" if name.startswith("blocks") else "C"
+            tensors[name] = rng.normal(0, spread, shape).astype(dtype, order=order)
     return assemble(config, tensors)
 
 
@@ -488,7 +492,7 @@ def _stream(params, config, tokens, max_new_tokens, sampler, rng, use_cache, sto
 
 def _prepare(params, config, token_ids, cache, mask, positions):
     """Check all that `forward` is given, and return token ids, positions and mask, with the defaults filled in."""
-    _check_tensors(config, named_tensors(params))
+    _check_params(config, params)
     T = _check.shapes(token_ids=(token_ids, "... T" if cache is None else "B T"))["T"]
     token_ids = np.asarray(token_ids)
     _check.ids(config.vocab_size, "vocab_size", token_ids=token_ids)
@@ -534,6 +538,16 @@ def _check_mask(mask, shape):
     return mask
 
 
+_CHECKED = WeakKeyDictionary()  # params, and the config that they were found to fit
+
+
+def _check_params(config, params):
+    """Check the weights once: neither they nor their config can be replaced by others afterwards."""
+    if _CHECKED.get(params) is not config:
+        _check_tensors(config, named_tensors(params))
+        _CHECKED[params] = config
+
+
 def _check_tensors(config, tensors):
     """Check that there are exactly the weights that the config asks for, in their shapes."""
     expected = parameter_shapes(config)
@@ -549,7 +563,7 @@ def _check_tensors(config, tensors):
 
 def _check_prompt(params, config, prompt, max_new_tokens, stop_tokens):
     """Return the prompt as an array, once it is sure that generation can run to its end."""
-    _check_tensors(config, named_tensors(params))
+    _check_params(config, params)
     T = _check.shapes(prompt=(prompt, "... T"))["T"]
     prompt = np.asarray(prompt)
     if prompt.ndim > 2 or prompt.size == 0:

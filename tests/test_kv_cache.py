@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labkit.attention import scaled_dot_product_attention
+from labkit.attention import masked, scaled_dot_product_attention
 from labkit.kv_cache import (
     KVCache,
     cache_bytes,
@@ -19,6 +19,7 @@ from labkit.kv_cache import (
 from labkit.mask import causal_mask, sliding_window_mask
 from labkit.model import ModelConfig, forward, init_params, new_cache
 from labkit.rope import frequencies, rotate
+from labkit.softmax import softmax
 
 INF, NAN = np.inf, np.nan
 check = settings(max_examples=25, deadline=None, derandomize=True)
@@ -113,6 +114,56 @@ def test_a_scale_of_ones_own_and_leading_axes_that_broadcast():
     for a, b in np.ndindex(5, 3):
         expected = scaled_dot_product_attention(q[a, 0], repeat_kv(k[b], 4), repeat_kv(v, 4), scale=-0.7)
         np.testing.assert_allclose(out[a, b], expected, rtol=1e-12)
+
+
+def masks_for(T, S):
+    """Return masks of every kind that may be passed for 4 query heads in groups of 2."""
+    rng = np.random.default_rng([T, S])
+    causal = np.arange(S) <= np.arange(T)[:, None] + S - T
+    window = causal & (np.arange(S) > np.arange(T)[:, None] + S - T - 5)
+    return {
+        "none": None,
+        "causal": causal,
+        "window": window,
+        "float": np.where(causal, rng.normal(size=(T, S)), -INF),
+        "a head": rng.random((4, T, S)) > 0.5,
+        "a batch": rng.random((3, 1, T, S)) > 0.5,
+        "a row of keys": rng.random(S) > 0.3,
+        "one query": rng.random((1, S)) > 0.3,
+        "nothing": np.zeros((T, S), dtype=bool),
+        "everything": np.ones((T, S), dtype=bool),
+    }
+
+
+@pytest.mark.parametrize(("T", "S"), [(1, 1), (1, 9), (64, 64), (65, 65), (130, 201), (201, 130)])
+@pytest.mark.parametrize("kind", masks_for(1, 1))
+def test_the_order_that_suits_a_processor_changes_nothing(T, S, kind):
+    q, k, v, mask = data(3, 4, T, 8), data(3, 2, S, 8), data(3, 2, S, 5, seed=1), masks_for(T, S)[kind]
+    k[0, 0, -1], v[1, 1, 0] = NAN, INF  # what no query may see must not reach any, whatever the order
+    plain, shares = scaled_dot_product_attention(q, repeat_kv(k, 4), repeat_kv(v, 4), mask, return_weights=True)
+    out, weights = grouped_query_attention(q, k, v, mask, return_weights=True)
+    np.testing.assert_allclose(out, plain, rtol=0, atol=1e-13)
+    # In the row of a query that does see the NaN, a key that is left out may keep its weight of 0.
+    np.testing.assert_allclose(np.where(np.isnan(shares), NAN, weights), shares, rtol=0, atol=1e-13)
+    for dtype in (np.float16, np.float32):
+        out = grouped_query_attention(*(each.astype(dtype) for each in (q, k, v)), mask)
+        assert out.dtype == dtype
+
+
+def test_blocks_leave_out_the_keys_that_no_query_sees(monkeypatch):
+    shapes = []
+
+    def record(scores, mask):
+        shapes.append(scores.shape[-2:])
+        return softmax(masked(scores, mask))
+
+    monkeypatch.setattr("labkit.kv_cache._softmax_in_place", record)
+    T = 150
+    grouped_query_attention(data(2, T, 4), data(1, T, 4), data(1, T, 4), causal_mask(T))
+    assert shapes == [(64, 64), (64, 128), (22, 150)]
+    shapes.clear()
+    grouped_query_attention(data(2, T, 4), data(1, T, 4), data(1, T, 4), sliding_window_mask(T, 10))
+    assert shapes == [(64, 64), (64, 73), (22, 31)]
 
 
 def test_grouping_copies_no_keys_and_values():

@@ -291,7 +291,7 @@ def _plane(ax, shares, values, name):
         ax.annotate(f"v{j}", value, (0, -16), textcoords="offset points", ha="center", fontsize=FONT_SIZE)
     out = shares @ values
     ax.plot(*out, "X", color=ORANGE, markersize=9, markeredgecolor="white")
-    ax.annotate(name, out, (0, 8), textcoords="offset points", ha="center", fontsize=FONT_SIZE, color=ORANGE)
+    ax.annotate(name, out, (0, 8), textcoords="offset points", ha="center", fontsize=FONT_SIZE)
     ax.set(xlabel="first number of a value", ylabel="second number of a value", aspect="equal")
     low, high = values.min(axis=0) - 1, values.max(axis=0) + 1
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))

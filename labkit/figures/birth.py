@@ -88,7 +88,7 @@ def birth(weights, token_ids, log, kept, step):
     above.plot([entry["step"] for entry in log], [entry["held_out"] for entry in log], color=GREY)
     loss = {entry["step"]: entry["held_out"] for entry in log}
     for at, position in enumerate(kept):
-        style = {"color": ORANGE, "fontsize": 12, "alpha": opacity(position == step), "gid": f"now-{at}"}
+        style = {"fontsize": 12, "alpha": opacity(position == step), "gid": f"now-{at}"}
         above.text(position, loss[position], "▼", ha="center", va="bottom", **style)
     above.set(ylabel="held-out loss", ylim=(0, 5.8), xlabel="step of training")
     _steps_axis(above)

@@ -328,5 +328,5 @@ def _way(ax, start, end, boxes):
     _line(ax, 0, start, end, boxes, GREY, 1.2)
     ax.plot([end, end], [0, 0.7], color=GREY, linewidth=1.2)
     ax.plot([end], [0.72], "^", color=GREY, markersize=5)
-    ax.plot([end], [1], "o", color=BLUE, markersize=13, zorder=3)
-    ax.text(end, 0.99, "+", ha="center", va="center", fontsize=11, color="white", weight="bold", zorder=4)
+    ax.plot([end], [1], "o", color=BLUE, markerfacecolor="none", markersize=13, markeredgewidth=1.5, zorder=3)
+    ax.text(end, 0.99, "+", ha="center", va="center", fontsize=11, weight="bold", zorder=4)

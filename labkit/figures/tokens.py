@@ -2,7 +2,7 @@
 
 from matplotlib.patches import Rectangle
 
-from labkit.figures.canvas import BLUE, FONT_SIZE, GREY, ORANGE, canvas
+from labkit.figures.canvas import BLUE, FONT_SIZE, ORANGE, canvas
 
 
 def merging(stages, ids):
@@ -30,7 +30,7 @@ def merging(stages, ids):
             ax.add_patch(Rectangle((begin + 0.04, row + 0.1), end - begin - 0.08, 0.8, **box))
             name = b"".join(tokens)[begin:end].decode().replace(" ", "␣")
             ax.text((begin + end) / 2, row + 0.5, name, ha="center", va="center", fontsize=FONT_SIZE)
-        ax.text(width + 0.3, row + 0.5, f"{len(tokens)}", ha="left", va="center", fontsize=FONT_SIZE, color=GREY)
+        ax.text(width + 0.3, row + 0.5, f"{len(tokens)}", ha="left", va="center", fontsize=FONT_SIZE)
     for (begin, end), token_id in zip(spans(stages[-1]), ids, strict=True):
         ax.text((begin + end) / 2, len(stages) + 0.4, f"{token_id}", ha="center", va="center", fontsize=FONT_SIZE)
     ax.set(xlim=(0, width + 1), ylim=(len(stages) + 0.8, 0), xticks=[], yticks=[])

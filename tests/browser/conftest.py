@@ -165,6 +165,10 @@ def visit(browser, book):
             if message.type in ("error", "warning"):
                 faults.append(f"console {message.type}: {message.text}")
 
+        def miss(request):
+            if request.failure != "net::ERR_ABORTED":  # given up because the page was left
+                faults.append(f"request failed: {request.url}")
+
         def check(response):
             if response.status >= 400:
                 faults.append(f"status {response.status}: {response.url}")
@@ -172,7 +176,7 @@ def visit(browser, book):
         context.route("**/*", answer)
         page.on("console", hear)
         page.on("pageerror", lambda error: faults.append(f"page error: {error}"))
-        page.on("requestfailed", lambda request: faults.append(f"request failed: {request.url}"))
+        page.on("requestfailed", miss)
         page.on("websocket", lambda socket: faults.append(f"opens a socket: {socket.url}"))
         page.on("response", check)
         page.goto(site.url(path))

@@ -85,7 +85,8 @@ class Bench:
         """Find a control as a screen reader would, by its role and name."""
         name, control = list(explorer.controls.items())[number]
         role = "switch" if isinstance(control, Toggle) else "slider"
-        label = re.compile(rf"^{re.escape(control.label or name)}(:|$)")
+        # Playwright writes the pattern between slashes, but escapes none in it.
+        label = re.compile(rf"^{re.escape(control.label or name).replace('/', '.')}(:|$)")
         return self.page.locator(f"#{explorer.id}").get_by_role(role, name=label)
 
     def controls(self):
