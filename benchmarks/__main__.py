@@ -72,14 +72,16 @@ def main(arguments=None):
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see that everything runs; writes nothing")
     parser.add_argument("--out", type=Path, help=f"where to write the figures (default: {RESULTS.name} beside this)")
     options = parser.parse_args(arguments)
-    found = run(options.groups or GROUPS, options.smoke, say=lambda line: print(line, file=sys.stderr, flush=True))
+    out = options.out or (None if options.smoke else RESULTS)
 
     from benchmarks.measure import machine
 
+    found = {}
+    for name in options.groups or GROUPS:
+        found |= run([name], options.smoke, say=lambda line: print(line, file=sys.stderr, flush=True))
+        if out:  # after each group: they take minutes, and a later one may fail
+            keep(found, machine(), out)
     print("\n".join([*(f"{name}: {value}" for name, value in machine().items()), "", *table(found)]))
-    out = options.out or (None if options.smoke else RESULTS)
-    if out:
-        keep(found, machine(), out)
 
 
 def _rounded(value):
