@@ -7,17 +7,16 @@ import shutil
 import subprocess
 import sys
 from functools import cache
+from urllib.parse import urlsplit
 
 import myst_nb
 import pytest
 from myst_parser.mdit_to_docutils.base import default_slugify
-from notebook import ROOT, cells, run
+from notebook import NOTEBOOKS, ROOT, cells, run
 
 BOOK = ROOT / "book"
 CARDS, SELF_CHECK = BOOK / "cards.md", BOOK / "self_check.md"
-NOTEBOOKS = [
-    page for page in sorted(BOOK.glob("*.md")) if "\nfile_format: mystnb\n" in page.read_text(encoding="utf-8")
-]
+PAGES = [page for page in sorted(BOOK.glob("*.md")) if "\nfile_format: mystnb\n" in page.read_text(encoding="utf-8")]
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.S | re.M)
 GLUED = re.compile(r"\{glue:\w+\}`([^`:]+)[^`]*`")
 LINK = r"\[([^\]]+)\]\(([^)#\s]+)#([^)\s]+)\)"
@@ -56,7 +55,7 @@ def glue_faults(name, text, glued):
             yield f"{key} is no text to show: {value!r}"
 
 
-@pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_numbers_of_a_page(page, monkeypatch):
     text = read(page)
     assert code(text), "a notebook without cells"
@@ -136,6 +135,47 @@ def words(text):
 def sentences(text):
     text = re.sub(r"\$[^$]+\$", "x", re.sub(r"\{glue:\w+\}`[^`]+`", "1", text))
     return len(re.findall(r"[.?!]['\"*)”]*(?=\s|$)", text))
+
+
+# Every other host that the book sends its readers to.
+HOSTS = {"arxiv.org", "crfm.stanford.edu", "transformer-circuits.pub", "www.lesswrong.com"}
+
+
+def outward_faults(text):
+    """Return what is wrong with a text's links to other hosts, each fault one line."""
+    for url in re.findall(r"https?://[^\s)>\]\"'`]+", text):
+        parts = urlsplit(url)
+        if parts.scheme != "https" or parts.query or parts.port:
+            yield f"{url} is no plain https address"
+        if parts.hostname not in HOSTS:
+            yield f"{url} leads to a host that is not listed"
+        if parts.hostname == "arxiv.org" and not re.fullmatch(r"/abs/\d{4}\.\d{4,5}", parts.path):
+            yield f"{url} names no paper"
+    for shown, paper in re.findall(r"\[arXiv:([^\]]*)\]\(https://arxiv\.org/abs/([^)]*)\)", text):
+        if shown != paper:
+            yield f"arXiv:{shown} leads to {paper}"
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(BOOK.glob("*.md")), *NOTEBOOKS], ids=lambda p: p.stem)
+def test_links_to_other_hosts(path):
+    text = "\n".join(cells(path, "markdown")) if path.suffix == ".ipynb" else read(path)
+    assert list(outward_faults(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "fault"),
+    [
+        ("http://arxiv.org/abs/2002.04745", "is no plain https address"),
+        ("https://arxiv.org/abs/2002.04745?x=1", "is no plain https address"),
+        ("https://example.org/abs/2002.04745", "leads to a host that is not listed"),
+        ("https://arxiv.org/abs/20020.4745", "names no paper"),
+        ("https://arxiv.org/abs/2002.04746", "arXiv:2002.04745 leads to 2002.04746"),
+    ],
+)
+def test_a_wrong_link_to_another_host_is_seen(url, fault):
+    good = "[arXiv:2002.04745](https://arxiv.org/abs/2002.04745)"
+    assert list(outward_faults(good)) == []
+    assert fault in "\n".join(outward_faults(good.replace("https://arxiv.org/abs/2002.04745", url)))
 
 
 # -------------------------------------------------------------------------------------------------------- cards
