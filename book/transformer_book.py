@@ -20,6 +20,8 @@ ASSETS = Path(__file__).parent / "assets"
 def setup(app):
     """Register everything with Sphinx."""
     os.environ["LABKIT_STATIC"] = "1"  # the kernels inherit it, and explorers show themselves as HTML
+    # As in the tests: another number of threads rounds sums in another way, and a picture may differ in a last digit.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     app.connect("builder-inited", add_assets)
     app.connect("env-get-outdated", read_everything)
     app.connect("doctree-read", label_chapter)
