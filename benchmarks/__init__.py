@@ -4,9 +4,4 @@ Every figure is a ratio between things that took turns in one run: medians of at
 everyone. Before anything is timed, the contestants are held against each other: they must compute the same.
 """
 
-import os
-
 THREADS = 2
-
-for _library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM", "NUMEXPR"):  # read when NumPy and torch are first imported
-    os.environ[f"{_library}_NUM_THREADS"] = str(THREADS)

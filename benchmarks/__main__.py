@@ -3,11 +3,12 @@
 import argparse
 import importlib
 import json
+import os
 import sys
 import time
 from pathlib import Path
 
-import benchmarks  # before NumPy: it sets how many threads everyone gets
+import benchmarks
 
 GROUPS = {  # in the order of the table
     "prefill": "reading a prompt, against transformers and the GEMM rate",
@@ -72,6 +73,8 @@ def main(arguments=None):
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see that everything runs; writes nothing")
     parser.add_argument("--out", type=Path, help=f"where to write the figures (default: {RESULTS.name} beside this)")
     options = parser.parse_args(arguments)
+    for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM", "NUMEXPR"):  # before NumPy and torch are imported
+        os.environ[f"{library}_NUM_THREADS"] = str(benchmarks.THREADS)
     out = options.out or (None if options.smoke else RESULTS)
 
     from benchmarks.measure import machine
