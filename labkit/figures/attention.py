@@ -273,12 +273,18 @@ def preferences(heads, he, she):
     return fig
 
 
-def _cells(ax, weights, query):
-    """Draw the cells of a map and the frames of its rows, of which only the chosen one is seen."""
-    T, S = np.shape(weights)
+def draw_cells(ax, weights):
+    """Draw the cells of a map [T, S], with the weights as their opacities and the gids cell-0, cell-1, … row by row."""
+    S = np.shape(weights)[1]
     for at, weight in enumerate(np.ravel(weights)):
         i, j = divmod(at, S)
         ax.add_patch(Rectangle((j, i), 1, 1, color=BLUE, linewidth=0, alpha=opacity(weight), gid=f"cell-{at}"))
+
+
+def _cells(ax, weights, query):
+    """Draw the cells of a map and the frames of its rows, of which only the chosen one is seen."""
+    T, S = np.shape(weights)
+    draw_cells(ax, weights)
     for i in range(T):
         ax.add_patch(Rectangle((0, i), S, 1, alpha=opacity(i == query), gid=f"row-{i}", **_FRAME))
 

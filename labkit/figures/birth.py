@@ -3,6 +3,7 @@
 import numpy as np
 from matplotlib.patches import Rectangle
 
+from labkit.figures.attention import draw_cells
 from labkit.figures.canvas import BLUE, FONT_SIZE, GREEN, GREY, ORANGE, canvas, opacity
 from labkit.trained import followers
 
@@ -93,9 +94,7 @@ def birth(weights, token_ids, log, kept, step):
     above.set(ylabel="held-out loss", ylim=(0, 5.8), xlabel="step of training")
     _steps_axis(above)
     T = len(token_ids)
-    for at, weight in enumerate(np.ravel(weights)):
-        i, j = divmod(at, T)
-        ax.add_patch(Rectangle((j, i), 1, 1, color=BLUE, linewidth=0, alpha=opacity(weight), gid=f"cell-{at}"))
+    draw_cells(ax, weights)
     for i, j in np.argwhere(followers(token_ids)):
         ax.add_patch(Rectangle((j, i), 1, 1, fill=False, edgecolor=ORANGE, linewidth=1.2, clip_on=False))
     ax.set_xticks(np.arange(T) + 0.5, token_ids)
