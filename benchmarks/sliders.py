@@ -106,15 +106,10 @@ def _in_the_page(browser, moves, smoke):
 
 def _in_jupyterlab(browser, moves):
     """Yield the same for the explorers of one chapter in JupyterLab with a live kernel."""
-    with _jupyterlab() as (lab, ready, done, notebook):
+    with _jupyterlab() as (lab, notebook):
         lab.put(f"{CHAPTER}.ipynb", notebook)
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
-        page.goto(f"{lab.address}/lab/tree/{CHAPTER}.ipynb?reset")
-        page.locator(".jp-Notebook").wait_for()
-        page.wait_for_function(ready)
-        page.get_by_role("menuitem", name="Run", exact=True).click()
-        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        page.wait_for_function(done, timeout=120_000)
+        lab.run_all(page, f"{CHAPTER}.ipynb")
         boxes = page.locator(".jp-OutputArea-output .widget-vbox")
         boxes.first.wait_for()
         for number in range(boxes.count()):
@@ -152,12 +147,12 @@ def _jupyterlab():
     """Start the JupyterLab that the browser tests use."""
     sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
     import nbformat
-    from test_jupyterlab import DONE, READY, Lab
+    from test_jupyterlab import Lab
 
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder))
         try:
             lab.wait()
-            yield lab, READY, DONE, nbformat.read(ROOT / "chapters" / f"{CHAPTER}.ipynb", as_version=4)
+            yield lab, nbformat.read(ROOT / "chapters" / f"{CHAPTER}.ipynb", as_version=4)
         finally:
             lab.stop()

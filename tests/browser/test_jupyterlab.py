@@ -95,6 +95,15 @@ class Lab:
                 cell.outputs, cell.execution_count = [], None
         nbformat.write(notebook, self.folder / path)
 
+    def run_all(self, page, path):
+        """Open a notebook of the folder in a page, run all its cells, and wait until they are done."""
+        page.goto(f"{self.address}/lab/tree/{path}?reset")
+        page.locator(".jp-Notebook").wait_for()
+        page.wait_for_function(READY)
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        page.wait_for_function(DONE, timeout=120_000)
+
     def stop_kernels(self):
         with urllib.request.urlopen(f"{self.address}/api/kernels") as reply:
             kernels = json.load(reply)
@@ -135,12 +144,7 @@ def run_all(lab, browser):
         page = context.new_page()
         page.foreign = []
         page.on("request", lambda it: it.url.startswith((lab.address, "data:", "blob:")) or page.foreign.append(it.url))
-        page.goto(f"{lab.address}/lab/tree/{name}?reset")
-        page.locator(".jp-Notebook").wait_for()
-        page.wait_for_function(READY)
-        page.get_by_role("menuitem", name="Run", exact=True).click()
-        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        page.wait_for_function(DONE, timeout=120_000)
+        lab.run_all(page, name)
         return page
 
     yield run
