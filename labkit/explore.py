@@ -12,12 +12,15 @@ A small grid is shipped as *frames*, one SVG a setting. For a larger one ship *m
 its elements the numbers that the script sets as their opacity or text. The page computes nothing itself.
 """
 
+import contextlib
+import gc
 import hashlib
 import html
 import inspect
 import itertools
 import json
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,6 +139,7 @@ class Explorer:
         self._readout = readout
         self.start = {name: control.start for name, control in controls.items()}
         self.widgets = {}
+        self._places, self._cut = {}, None
         for function in (figure, readout, *(values for _, values in marks.values())):
             unknown = set(_parameters(function)) - set(controls)
             if unknown:
@@ -157,7 +161,10 @@ class Explorer:
 
     def picture(self, **setting):
         """Return the picture at a setting as SVG."""
-        return self.figure(**setting).svg(prefix=f"{self.id}-")
+        return self._svg(self.figure(**setting))
+
+    def _svg(self, drawing):
+        return drawing.svg(prefix=f"{self.id}-", places=self._places)
 
     def __repr__(self):
         controls = [f"{c.label or name} ({c.names[0]} … {c.names[-1]})" for name, c in self.controls.items()]
@@ -180,8 +187,9 @@ class Explorer:
         def move(_change=None):
             setting = {name: widget.value for name, widget in self.widgets.items()}
             try:
-                picture.value = f'<div style="max-width: 36rem">{self.picture(**setting)}</div>'
-                numbers.value = self._table(setting)
+                with _tidied():
+                    picture.value = f'<div style="max-width: 36rem">{self._moved(setting)}</div>'
+                    numbers.value = self._table(setting)
             except Exception as error:
                 # An error in a widget's callback ends in a log that nobody reads: show it in place of the picture too.
                 picture.value = f'<pre role="alert">{type(error).__name__}: {html.escape(str(error))}</pre>'
@@ -192,6 +200,17 @@ class Explorer:
             widget.observe(move, names="value")
         move()
         return ipywidgets.VBox([*self.widgets.values(), picture, numbers])
+
+    def _moved(self, setting):
+        """Return what `picture` does, without drawing it again where there are marks: they are set, as in the page."""
+        if not self.marks:
+            return self.picture(**setting)
+        if self._cut is None:
+            self._cut = _cut(self.picture(**self.start), f"{self.id}-", self.marks)
+        pieces, marks = self._cut
+        values = {group: _flat(_call(function, setting)) for group, (_, function) in self.marks.items()}
+        filled = (piece + html.escape(str(values[group][i])) for piece, (group, i) in zip(pieces, marks, strict=False))
+        return "".join([*filled, pieces[-1]])
 
     def html(self):
         """Return the explorer as a `<figure>` that works with no kernel behind it."""
@@ -204,7 +223,7 @@ class Explorer:
                 group: {"set": what, **self._grid(values, _flat)} for group, (what, values) in self.marks.items()
             }
         else:
-            data["frames"] = self._grid(self.figure, lambda drawing: drawing.svg(prefix=f"{self.id}-"))
+            data["frames"] = self._grid(self.figure, self._svg)
         payload = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
         controls = "\n".join(self._control(name, control) for name, control in self.controls.items())
         return f"""<figure class="explorer" id="{self.id}">
@@ -244,6 +263,37 @@ class Explorer:
             for name, value in self.numbers(**setting).items()
         )
         return f'<dl class="explorer-numbers" aria-live="polite">{cells}</dl>'
+
+
+def _cut(svg, prefix, marks):
+    """Cut a picture where its marks have their opacity or text. Return the pieces, and each cut's group and number."""
+    pieces, cuts, done = [], [], 0
+    for mark in re.finditer(rf'<g id="{prefix}({"|".join(map(re.escape, marks))})-(\d+)">\s*<[^>]*>', svg):
+        group, i = mark.groups()
+        if marks[group][0] == "text":
+            piece, stop = svg[done : mark.end()], svg.index("<", mark.end())
+        else:
+            stop = svg.index('"', svg.index(' style="', mark.start()) + len(' style="'))
+            piece = f"{svg[done:stop]}; opacity: "  # of two declarations the later one counts
+        pieces, cuts, done = [*pieces, piece], [*cuts, (group, int(i))], stop
+    return [*pieces, svg[done:]], cuts
+
+
+@contextlib.contextmanager
+def _tidied():
+    """Clear away at once what is made inside.
+
+    Figures are full of circular references. Left alone, they become many before Python looks for them, and then the
+    search takes longer than a picture: a slider would falter at every tenth step.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect(0)
+        if collects:
+            gc.enable()
 
 
 def _parameters(function):

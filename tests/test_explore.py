@@ -149,6 +149,23 @@ def test_a_thousand_moves_leave_no_figure_behind():
     assert len(box.children) == 3
 
 
+def test_a_move_clears_its_figure_away_itself():
+    explorer = small()
+    explorer.live()
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(thing, Figure) for thing in gc.get_objects())
+        for n in (2, 3, 1):
+            explorer.widgets["n"].value = n
+        assert sum(isinstance(thing, Figure) for thing in gc.get_objects()) == before
+        assert not gc.isenabled()  # as it was
+    finally:
+        gc.enable()
+    explorer.widgets["n"].value = 2
+    assert gc.isenabled()
+
+
 def test_a_leak_of_figures_would_be_noticed():
     kept = []
 
@@ -211,5 +228,15 @@ def test_marks_turn_the_first_picture_into_any_other(path):
         start = explorer.picture(**explorer.start)
         for _ in range(12):
             setting = {name: rng.choice(control.values).item() for name, control in explorer.controls.items()}
-            wanted, _ = elements(explorer.picture(**setting))
-            assert canonical(with_marks(start, explorer, setting)) == canonical(wanted)
+            wanted = canonical(elements(explorer.picture(**setting))[0])
+            assert canonical(with_marks(start, explorer, setting)) == wanted
+            assert canonical(elements(explorer._moved(setting))[0]) == wanted  # with a kernel
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_frames_that_share_their_places_are_as_if_drawn_alone(path):
+    rng = np.random.default_rng(0)
+    for explorer in (explorer for explorer in explorers(path) if not explorer.marks):
+        for _ in range(6):
+            setting = {name: rng.choice(control.values).item() for name, control in explorer.controls.items()}
+            assert explorer.picture(**setting) == explorer.figure(**setting).svg(prefix=f"{explorer.id}-")

@@ -8,14 +8,17 @@ of the text around it, so that it follows the page's light or dark theme.
 import io
 import os
 import re
+from itertools import chain
 
 import matplotlib
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from PIL import Image
 
 # Mid-tones: each has a contrast of at least 3 : 1 against white and against the dark theme's background.
 BLUE, ORANGE, GREEN, RED, GREY = "#2f7fd6", "#d36a22", "#2b9660", "#d8504d", "#808080"
 
+NO_LAYOUT = {"figure.autolayout": False, "figure.constrained_layout.use": False}
 FONT_SIZE = 8.5
 WIDTH = 5.2  # inches, which is 374 points: about the width of a phone, so that text stays legible there
 
@@ -31,12 +34,46 @@ class Drawing(Figure):
         Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(small, "png", optimize=True)
         return small.getvalue()
 
-    def svg(self, prefix=""):
-        """Return the picture as an SVG element to be placed in a page; `prefix` keeps its ids apart from others'."""
+    def svg(self, prefix="", places=None):
+        """Return the picture as an SVG element to be placed in a page.
+
+        Parameters
+        ----------
+        prefix : str
+            Keeps the picture's ids apart from those of others.
+        places : dict, optional
+            Where the axes of earlier pictures came to stand, by what is written around them. Finding that takes longer
+            than drawing, so pictures that share such a dict, which this one adds to, do it once.
+        """
         buffer = io.StringIO()
-        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "labkit"}):
+        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "labkit", **NO_LAYOUT}):
+            self._arrange({} if places is None else places)
             self.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
         return page_svg(buffer.getvalue(), prefix)
+
+    def _arrange(self, places):
+        """Put the axes where the layout engine would put them for an SVG, and do without it from here on."""
+        engine, written = self.get_layout_engine(), self._written()
+        if engine is not None and written not in places:
+            self.set_dpi(72)
+            FigureCanvasSVG(self)  # the canvas that measures the texts
+            engine.execute(self)
+            places[written] = [ax.get_position(original=True) for ax in self.axes]
+        self.set_layout_engine(None)
+        for ax, place in zip(self.axes, places.get(written, ()), strict=False):
+            ax.set_position(place)
+
+    def _written(self):
+        """Return what the places of the axes depend on: the size of the picture, and what is written along the axes."""
+        written = [
+            *self.get_size_inches(),
+            *(ax.get_title(at) for ax in self.axes for at in ("left", "center", "right")),
+        ]
+        for ax in chain.from_iterable((ax, *ax.child_axes) for ax in self.axes):  # a second axis is a child
+            for axis in (ax.xaxis, ax.yaxis):
+                ticks = (tick.get_text() for tick in axis.get_ticklabels())
+                written.append((axis.get_label_text(), *ticks, *axis.get_view_interval()))
+        return tuple(written)
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         picture = {"image/svg+xml": self.svg()} if static() else {"image/png": self.png()}

@@ -111,6 +111,7 @@ def shift_and_scale(x, scale, shift):
     for ax in axes:
         ax.axhline(0, color=GREY, linewidth=0.8)
         ax.set(xticks=range(len(x)), xlabel="entry")
+        ax.locator_params(axis="y", nbins=4)
     return fig
 
 

@@ -1,5 +1,7 @@
 """The pictures of chapter 3."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from labkit.figures.canvas import BLUE, FONT_SIZE, GREY, ORANGE, RED, canvas
@@ -7,6 +9,7 @@ from labkit.softmax import saturation as measure
 from labkit.softmax import scores_of_width, softmax
 
 WIDTHS = tuple(2**i for i in range(11))
+HALVES = (0, 0.5, 1)
 
 
 def saturation(d_k, scaled):
@@ -28,21 +31,27 @@ def saturation(d_k, scaled):
     weights = softmax(scores_of_width(d_k, scaled)[0])
     fig, (left, right) = canvas(ncols=2, height=2.5)
     left.bar(np.arange(8), weights, color=BLUE)
-    left.set(ylim=(0, 1), xlabel="key", ylabel="weight", xticks=range(8))
+    left.set(ylim=(0, 1), xlabel="key", ylabel="weight", xticks=range(8), yticks=HALVES)
     left.set_title("one query's weights", fontsize=FONT_SIZE)
-    measured = [measure(scores_of_width(width, scaled)) for width in WIDTHS]
     at = WIDTHS.index(d_k)
-    for name, largest, colour in (("entropy", np.log(8), ORANGE), ("largest gradient", 0.25, RED)):
-        share = [m[name] / largest for m in measured]
+    for (name, share), colour in zip(_shares(scaled).items(), (ORANGE, RED), strict=True):
         right.plot(WIDTHS, share, color=colour, label=name)
         right.plot(d_k, share[at], "o", color=colour)
     right.axvline(d_k, color=GREY, linewidth=0.8, linestyle=":")
-    right.set(ylim=(0, 1), xscale="log", xlabel="d_k")
+    right.set(ylim=(0, 1), xscale="log", xlabel="d_k", yticks=HALVES)
     right.set_title("share of the largest possible", fontsize=FONT_SIZE)
     right.set_xticks([1, 8, 64, 512], ["1", "8", "64", "512"])
     right.minorticks_off()
     right.legend(fontsize=FONT_SIZE, frameon=False, loc="lower left" if scaled else "upper right")
     return fig
+
+
+@lru_cache
+def _shares(scaled):
+    """Return what `saturation` measures at each width, as shares of the largest value that it can take."""
+    measured = [measure(scores_of_width(width, scaled)) for width in WIDTHS]
+    largest = {"entropy": np.log(8), "largest gradient": 0.25}
+    return {name: [each[name] / top for each in measured] for name, top in largest.items()}
 
 
 def score_spread(d_ks, scores):

@@ -51,3 +51,31 @@ def test_what_a_drawing_shows_depends_on_the_book_being_built(monkeypatch):
     assert sorted(drawing._repr_mimebundle_()) == ["image/png", "text/plain"]
     monkeypatch.setenv("LABKIT_STATIC", "1")
     assert sorted(drawing._repr_mimebundle_()) == ["image/svg+xml", "text/plain"]
+
+
+def test_places_are_found_once_for_pictures_alike_and_anew_for_others():
+    def drawing(label, top=1, second=None):
+        fig, ax = canvas.canvas()
+        ax.set(ylabel=label, ylim=(0, top))
+        if second:
+            ax.secondary_xaxis("top").set_xlabel(second)
+        return fig
+
+    places = {}
+    made = [
+        drawing(*given).svg(places=places) for given in (("a",), ("a",), ("b\nb",), ("a", 1e6), ("a", 1, "c"), ("a",))
+    ]
+    assert len(places) == 4
+    assert made[0] == made[1] == made[5] == drawing("a").svg()
+    assert made[2:5] == [drawing("b\nb").svg(), drawing("a", 1e6).svg(), drawing("a", 1, "c").svg()]
+    assert len(set(made)) == 4
+
+
+def test_an_svg_is_laid_out_as_matplotlib_would():
+    def drawing():
+        return softmax.temperature_curves([1, 2], [[0.5, 0.5], [0.6, 0.4]])
+
+    theirs = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "labkit"}):
+        drawing().savefig(theirs, format="svg", transparent=True, metadata={"Date": None})
+    assert drawing().svg() == canvas.page_svg(theirs.getvalue())
