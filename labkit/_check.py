@@ -35,11 +35,16 @@ def shapes(**specs):
     Traceback (most recent call last):
     ValueError: k [..., S, d_head] has shape (6, 5): axis d_head is 5, but q has d_head = 8
     """
-    known = []
-    for array, spec in specs.values():
-        array = array if array is None or type(array) is np.ndarray else np.asarray(array)
-        known.append((spec, None) if array is None else (spec, array.shape, array.dtype))
+    known = [
+        (spec, array.shape, array.dtype) if type(array) is np.ndarray else _described(spec, array)
+        for array, spec in specs.values()
+    ]
     return dict(_sizes(tuple(specs), tuple(known)))
+
+
+def _described(spec, array):
+    array = None if array is None else np.asarray(array)
+    return (spec, None) if array is None else (spec, array.shape, array.dtype)
 
 
 @lru_cache(maxsize=4096)  # the same few shapes come again and again
@@ -93,7 +98,7 @@ def integer(at_least=None, at_most=None, **values):
     bounds += [f"at most {at_most}"] if at_most is not None else []
     wanted = "an integer" + (" of " + " and ".join(bounds) if bounds else "")
     for name, value in values.items():
-        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        whole = type(value) is int or (isinstance(value, numbers.Integral) and not isinstance(value, bool))
         too_low = whole and at_least is not None and value < at_least
         if not whole or too_low or (at_most is not None and value > at_most):
             raise ValueError(f"{name} must be {wanted}, got {value!r}")

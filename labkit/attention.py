@@ -37,7 +37,9 @@ def linear(x, w, b=None):
     """
     _check.shapes(x=(x, "... d_in"), w=(w, "d_in d_out"), b=(b, "? d_out"))
     x, w, b, dtype = _check.working(x, w, b)
-    y = x @ w if b is None else x @ w + b
+    y = x @ w
+    if b is not None:
+        y += b
     return y.astype(dtype, copy=False)
 
 

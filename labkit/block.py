@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from labkit import _check
+from labkit._rows import by_rows
 from labkit.attention import linear, project_qkv
 from labkit.ffn import gelu_mlp, swiglu
 from labkit.heads import concat_heads, split_heads
@@ -340,8 +341,8 @@ def normalise(x, params, config):
     (3, 4)
     """
     if config.norm == "rms":
-        return rms_norm(x, params.weight, config.eps)
-    return layer_norm(x, params.weight, params.bias, config.eps)
+        return by_rows(lambda rows: rms_norm(rows, params.weight, config.eps), x)
+    return by_rows(lambda rows: layer_norm(rows, params.weight, params.bias, config.eps), x)
 
 
 def rotate_heads(x, positions, config):
@@ -440,7 +441,8 @@ def attention_sublayer(x, params, config, positions=None, mask=None, cache=None,
         q, k = rotate_heads(q, positions, config), rotate_heads(k, positions, config)
     if cache is not None:
         k, v = cache.append(layer, k, v)
-    heads, weights = grouped_query_attention(q, k, v, mask, return_weights=True)
+    found = grouped_query_attention(q, k, v, mask, return_weights=return_weights)
+    heads, weights = found if return_weights else (found, None)
     out = linear(concat_heads(heads), params.w_o, params.b_o)
     return (out, weights) if return_weights else out
 
@@ -515,13 +517,15 @@ def transformer_block(x, params, config, positions=None, mask=None, cache=None, 
     (2, 5, 12)
     """
     _check.shapes(x=(x, f"... T {config.d_model}"))
+    pre = config.norm_place == "pre"
+    read = normalise(x, params.attention_norm, config) if pre else x
     how = (params.attention, config, positions, mask, cache, layer)
-    if config.norm_place == "pre":
-        update, weights = attention_sublayer(normalise(x, params.attention_norm, config), *how, return_weights=True)
+    found = attention_sublayer(read, *how, return_weights=capture)
+    update, weights = found if capture else (found, None)
+    if pre:
         middle = x + update
         out = middle + ffn_sublayer(normalise(middle, params.ffn_norm, config), params.ffn, config)
     else:
-        update, weights = attention_sublayer(x, *how, return_weights=True)
         middle = normalise(x + update, params.attention_norm, config)
         out = normalise(middle + ffn_sublayer(middle, params.ffn, config), params.ffn_norm, config)
     return (out, BlockCapture(middle, out, weights)) if capture else out

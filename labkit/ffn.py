@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from labkit import _check
+from labkit._rows import by_rows
 from labkit.attention import linear
 
 
@@ -134,7 +135,7 @@ def gelu_mlp(x, w_up, w_down, b_up=None, b_down=None, approximate="tanh"):
         b_down=(b_down, "? d_model"),
     )
     x, w_up, w_down, b_up, b_down, dtype = _check.working(x, w_up, w_down, b_up, b_down)
-    hidden = gelu(linear(x, w_up, b_up), approximate)
+    hidden = by_rows(lambda rows: gelu(rows, approximate), linear(x, w_up, b_up))
     return linear(hidden, w_down, b_down).astype(dtype, copy=False)
 
 

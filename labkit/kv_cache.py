@@ -88,9 +88,9 @@ def grouped_query_attention(q, k, v, mask=None, scale=None, return_weights=False
     groups = (G, _group_size(H, G))
     q, k, v = np.asarray(q), np.asarray(k)[..., None, :, :], np.asarray(v)[..., None, :, :]  # [..., G, 1, S, d_head]
     q = q.reshape(*q.shape[:-3], *groups, *q.shape[-2:])  # [..., G, H/G, T, d_head]
-    out, weights = _attend(q, k, v, _grouped_mask(mask, groups), scale)
-    out, weights = (a.reshape(*a.shape[:-4], H, *a.shape[-2:]) for a in (out, weights))
-    return (out, weights) if return_weights else out
+    out, weights = _attend(q, k, v, _grouped_mask(mask, groups), scale, return_weights)
+    out = out.reshape(*out.shape[:-4], H, *out.shape[-2:])
+    return (out, weights.reshape(*weights.shape[:-4], H, *weights.shape[-2:])) if return_weights else out
 
 
 def cached_attention(q, k, v, cache, layer=0, scale=None):
@@ -213,7 +213,10 @@ class KVCache:
         self._k, self._v = np.zeros(shape, self.dtype), np.zeros(shape, self.dtype)
         self._lock(True)
         self._lengths = np.zeros(self.batch, dtype=np.int64)
-        self._expected = None
+        self._next_step()
+
+    def _next_step(self):
+        self._expected, self._planned = None, None  # real new tokens of each row; T of the next step and its positions
         self._step, self._appended = None, set()  # T of the step under way, and the layers that have had it
 
     def fork(self):
@@ -262,7 +265,7 @@ class KVCache:
         _check.choice(("right", "left"), side=side)
         if self._appended:
             raise ValueError(f"expect comes before a step, but layers {sorted(self._appended)} have appended already")
-        self._expected = lengths.astype(np.int64)[:, None], side
+        self._expected, self._planned = (lengths.astype(np.int64)[:, None], side), None
 
     def positions(self, T):
         """Return where T new tokens stand: [T], or [B, T] where rows differ. Padding gets 0.
@@ -274,7 +277,7 @@ class KVCache:
         ValueError
             If T is not a positive integer, the tokens do not fit, or a step with another T is under way.
         """
-        positions = np.maximum(self._new(T), 0)
+        positions = np.maximum(self._new(T)[0], 0)
         return positions[0] if (positions == positions[0]).all() else positions
 
     def mask(self, T):
@@ -287,7 +290,7 @@ class KVCache:
         ValueError
             As for `positions`.
         """
-        new = self._new(T)
+        new, _ = self._new(T)
         queries, keys = new[:, :, None], np.concatenate([self._kept(), new], axis=1)[:, None, :]
         mask = (keys >= 0) & (keys <= queries) & (keys > queries - self._span)
         return mask[0] if (mask == mask[0]).all() else mask[:, None]
@@ -314,26 +317,25 @@ class KVCache:
             If a shape, the dtype or the layer is wrong, the tokens do not fit, or the layer has had its turn already.
         """
         T = self._check_append(layer, k, v)
-        kept, new = self._kept(), self._new(T)
+        new, end = self._new(T)
         self._lock(False)
-        k_all = self._put(self._k[layer], np.asarray(k), kept, new)
-        v_all = self._put(self._v[layer], np.asarray(v), kept, new)
+        k_all = self._put(self._k[layer], np.asarray(k), new, end)
+        v_all = self._put(self._v[layer], np.asarray(v), new, end)
         self._lock(True)
         self._step, self._appended = T, self._appended | {layer}
         if len(self._appended) == self.n_layers:
             self._lengths += (new >= 0).sum(axis=1)
-            self._expected, self._step, self._appended = None, None, set()
+            self._next_step()
         return k_all, v_all
 
-    def _put(self, slots, x, kept, new):
-        """Write x [B, G, T, d_head] at its positions and return it behind what is kept, both as positions [B, …]."""
-        rows, capacity = np.arange(self.batch)[:, None], self._capacity
-        if self.window is None and new.min() >= 0 and (new == new[0]).all():  # one slice, the same in every row
-            stop = new[0, -1] + 1
-            slots[:, :, stop - len(new[0]) : stop] = x
-            out = slots[:, :, :stop]
+    def _put(self, slots, x, new, end):
+        """Write x [B, G, T, d_head] at its positions and return it behind what is kept."""
+        if end is not None and self.window is None:  # one slice, the same in every row
+            slots[:, :, end - x.shape[2] : end] = x
+            out = slots[:, :, :end]
         else:
-            old = np.moveaxis(slots[rows, :, kept % capacity], 1, 2)  # taken before it is written over
+            rows, capacity = np.arange(self.batch)[:, None], self._capacity
+            old = np.moveaxis(slots[rows, :, self._kept() % capacity], 1, 2)  # taken before it is written over
             row, column = np.nonzero((new >= 0) & (new >= new.max(axis=1, keepdims=True) + 1 - capacity))
             slots[row, :, new[row, column] % capacity] = x[row, :, column]
             out = np.concatenate([old, x], axis=2)
@@ -341,8 +343,16 @@ class KVCache:
         return out
 
     def _new(self, T):
-        """Return the positions [B, T] of T new tokens, −1 for padding."""
+        """Return the positions [B, T] of T new tokens, −1 for padding, and where they end if that is one for all rows.
+
+        They stay the same until the step is over, however many layers ask.
+        """
         _check.integer(at_least=1, T=T)
+        if self._planned is None or self._planned[0] != T:
+            self._planned = T, *self._plan(T)
+        return self._planned[1:]
+
+    def _plan(self, T):
         if self._step not in (None, T):
             raise ValueError(f"T must be {self._step}, as in the step that is under way, got {T}")
         counts, side = (np.full((self.batch, 1), T), "right") if self._expected is None else self._expected
@@ -354,7 +364,9 @@ class KVCache:
             raise ValueError(
                 f"{T} more tokens overflow the cache: lengths {self.lengths.tolist()}, max_len {self.max_len}"
             )
-        return np.where((index >= 0) & (index < counts), self._lengths[:, None] + index, -1)
+        new = np.where((index >= 0) & (index < counts), self._lengths[:, None] + index, -1)
+        alike = new.min() >= 0 and (new == new[0]).all()
+        return new, int(ends[0, 0]) if alike else None
 
     def _kept(self):
         """Return the positions [B, K] of the cached tokens that are still in reach, oldest first; negative = none."""
@@ -482,33 +494,45 @@ def decode_operations(
     }
 
 
-def _attend(q, k, v, mask, scale, block=64):
+def _attend(q, k, v, mask, scale, return_weights, block=128):
     """Return output and weights as `scaled_dot_product_attention` does, computed in an order that suits a processor.
 
     One query a head: the heads that share keys become the rows of one product, so that each key is read once. More
-    queries than a block: one block after the other, so that its scores stay in the processor's cache, and of the keys
-    only those that the mask lets one of its queries see.
+    queries than a block: one head and one block after the other, so that the scores stay in the processor's cache, and
+    of the keys only those that the mask lets one of its queries see. The weights are kept only if they are asked for.
     """
     T, S, mask = q.shape[-2], k.shape[-2], None if mask is None else np.asarray(mask)
     usual = mask is None or (mask.shape == (T, S) and mask.dtype.kind in "bf")
     if not usual or 1 < T <= block:
         return scaled_dot_product_attention(q, k, v, mask, scale, return_weights=True)
-    if T == 1:
-        mask = None if mask is not None and mask.dtype == bool and mask.all() else mask
-        found = scaled_dot_product_attention(q.swapaxes(-3, -2), k, v, mask, scale, return_weights=True)
-        return tuple(each.swapaxes(-3, -2) for each in found)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     _check.number(scale=scale)
     q, k, v, dtype = _check.working(q, k, v)
-    out, weights = [], np.zeros((*np.broadcast_shapes(q.shape[:-2], k.shape[:-2]), T, S), dtype)
+    if T == 1:
+        mask = None if mask is not None and mask.dtype == bool and mask.all() else mask
+        found = _attend_block(q.swapaxes(-3, -2), k, v, mask, scale)
+        return tuple(each.swapaxes(-3, -2).astype(dtype, copy=False) for each in found)
+    heads = np.broadcast_shapes(q.shape[:-2], k.shape[:-2])
+    q, k, v = (np.broadcast_to(each, (*heads, *each.shape[-2:])) for each in (q, k, v))
+    out = np.empty((*heads, T, v.shape[-1]), dtype)
+    weights = np.zeros((*heads, T, S), dtype) if return_weights else None
     for start in range(0, T, block):
         rows = slice(start, start + block)
         keys, part = _seen(mask, rows, S)
-        with np.errstate(invalid="ignore", over="ignore"):  # a masked key may hold anything
-            scores = (q[..., rows, :] * scale) @ k[..., keys, :].swapaxes(-1, -2)
-        weights[..., rows, keys] = shares = _softmax_in_place(scores, part)
-        out.append(_weighted_sum(shares, v[..., keys, :]))
-    return np.concatenate(out, axis=-2, dtype=dtype), weights
+        for head in np.ndindex(heads):
+            k_seen, v_seen = k[head][keys], v[head][keys]
+            out[head][rows], shares = _attend_block(q[head][rows], k_seen, v_seen, part, scale)
+            if return_weights:
+                weights[head][rows, keys] = shares
+    return out, weights
+
+
+def _attend_block(q, k, v, mask, scale):
+    """Return output and weights of queries, keys and values in the dtype to compute in, all at once."""
+    with np.errstate(invalid="ignore", over="ignore"):  # a masked key may hold anything
+        scores = (q * scale) @ k.swapaxes(-1, -2)
+    weights = _softmax_in_place(scores, mask)
+    return _weighted_sum(weights, v), weights
 
 
 def _seen(mask, rows, S):

@@ -344,8 +344,9 @@ def forward(params, config, token_ids, cache=None, mask=None, positions=None, ca
         x = x + embed(positions, params.positions)
     start, records = x, []
     for layer, block in enumerate(params.blocks):
-        x, record = transformer_block(x, block, config, positions, mask, cache, layer, capture=True)
-        records.append(record if capture else None)
+        found = transformer_block(x, block, config, positions, mask, cache, layer, capture)
+        x, record = found if capture else (found, None)
+        records.append(record)
     if config.norm_place == "pre":
         x = normalise(x, params.final_norm, config)
     logits = unembed(x, params.embedding if config.tied else params.head)

@@ -135,7 +135,7 @@ def masks_for(T, S):
     }
 
 
-@pytest.mark.parametrize(("T", "S"), [(1, 1), (1, 9), (64, 64), (65, 65), (130, 201), (201, 130)])
+@pytest.mark.parametrize(("T", "S"), [(1, 1), (1, 9), (128, 128), (129, 129), (130, 301), (301, 130)])
 @pytest.mark.parametrize("kind", masks_for(1, 1))
 def test_the_order_that_suits_a_processor_changes_nothing(T, S, kind):
     q, k, v, mask = data(3, 4, T, 8), data(3, 2, S, 8), data(3, 2, S, 5, seed=1), masks_for(T, S)[kind]
@@ -158,12 +158,24 @@ def test_blocks_leave_out_the_keys_that_no_query_sees(monkeypatch):
         return softmax(masked(scores, mask))
 
     monkeypatch.setattr("labkit.kv_cache._softmax_in_place", record)
-    T = 150
+    T = 300
     grouped_query_attention(data(2, T, 4), data(1, T, 4), data(1, T, 4), causal_mask(T))
-    assert shapes == [(64, 64), (64, 128), (22, 150)]
+    assert shapes == 2 * [(128, 128)] + 2 * [(128, 256)] + 2 * [(44, 300)]  # each head by itself
     shapes.clear()
-    grouped_query_attention(data(2, T, 4), data(1, T, 4), data(1, T, 4), sliding_window_mask(T, 10))
-    assert shapes == [(64, 64), (64, 73), (22, 31)]
+    grouped_query_attention(data(1, T, 4), data(1, T, 4), data(1, T, 4), sliding_window_mask(T, 10))
+    assert shapes == [(128, 128), (128, 137), (44, 53)]
+
+
+def test_weights_that_nobody_asks_for_take_no_memory():
+    T, peaks = 1024, []
+    q, k = data(4, T, 8).astype(np.float32), data(1, T, 8).astype(np.float32)
+    for return_weights in (True, False):
+        tracemalloc.start()
+        grouped_query_attention(q, k, k, causal_mask(T), return_weights=return_weights)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    everything = 4 * T * T * 4  # bytes
+    assert peaks[0] > everything > 4 * peaks[1]
 
 
 def test_grouping_copies_no_keys_and_values():
@@ -178,6 +190,22 @@ def test_grouping_copies_no_keys_and_values():
     tracemalloc.stop()
     assert grouped < k.nbytes
     assert repeated > 16 * k.nbytes
+
+
+# --- what is asked before a step ----------------------------------------------------------------------------------
+
+
+def test_positions_answer_anew_whatever_was_asked_before():
+    cache = KVCache(n_layers=1, batch=2, n_kv_heads=1, max_len=9, d_head=2)
+    assert cache.positions(2).tolist() == [0, 1]
+    assert cache.positions(3).tolist() == [0, 1, 2]
+    cache.expect([3, 1])
+    assert cache.positions(3).tolist() == [[0, 1, 2], [0, 0, 0]]
+    k = np.ones((2, 1, 3, 2), np.float32)
+    cache.append(0, k, k)
+    assert cache.positions(3).tolist() == [[3, 4, 5], [1, 2, 3]]
+    cache.reset()
+    assert cache.positions(3).tolist() == [0, 1, 2]
 
 
 # --- one step at a time equals all at once ------------------------------------------------------------------------
