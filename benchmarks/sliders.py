@@ -13,7 +13,7 @@ from benchmarks.measure import Result, Row, p95
 
 ROOT = Path(__file__).resolve().parent.parent
 BOOK = Path(os.environ.get("BOOK_HTML", ROOT / "_build" / "html"))
-CHAPTER = "03_softmax"  # the one that is driven in JupyterLab
+SMOKE = "03_softmax"  # the only chapter of a smoke
 FRAME = 16  # milliseconds: one frame at 60 Hz
 IMMEDIATE = 100  # milliseconds that a hand on a slider does not notice
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -66,7 +66,7 @@ def run(smoke=False):
     moves = 3 if smoke else 120
     with _chromium() as browser:
         page = {f"{name}, explorer {i + 1}": each for name, i, each in _in_the_page(browser, moves, smoke)}
-        lab = {f"{name}, explorer {i + 1}": each for name, i, each in _in_jupyterlab(browser, moves)}
+        lab = {f"{name}, explorer {i + 1}": each for name, i, each in _in_jupyterlab(browser, moves // 2, smoke)}
     series = {"page": _quantiles(page), "JupyterLab": _quantiles(lab)}
     rows = [_worst("built page, input to painted frame", page, FRAME, "one frame (16 ms)")]
     rows += [_worst("JupyterLab, key to painted picture", lab, IMMEDIATE, "100 ms")]
@@ -92,7 +92,7 @@ def _quantiles(milliseconds):
 
 def _in_the_page(browser, moves, smoke):
     """Yield the chapter, the number and the milliseconds of every explorer of the built book."""
-    pages = sorted(BOOK.glob(f"chapters/{CHAPTER if smoke else '*'}.html"))
+    pages = sorted(BOOK.glob(f"chapters/{SMOKE if smoke else '*'}.html"))
     if not pages:
         raise FileNotFoundError(f"the book is not built: no chapter in {BOOK} (run `make book`)")
     for path in pages:
@@ -104,28 +104,31 @@ def _in_the_page(browser, moves, smoke):
         page.close()
 
 
-def _in_jupyterlab(browser, moves):
-    """Yield the same for the explorers of one chapter in JupyterLab with a live kernel."""
-    with _jupyterlab() as (lab, notebook):
-        lab.put(f"{CHAPTER}.ipynb", notebook)
-        page = browser.new_page(viewport={"width": 1400, "height": 1000})
-        lab.run_all(page, f"{CHAPTER}.ipynb")
-        boxes = page.locator(".jp-OutputArea-output .widget-vbox")
-        boxes.first.wait_for()
-        for number in range(boxes.count()):
-            yield CHAPTER, number, _round_trips(page, boxes.nth(number), moves)
-        page.close()
+def _in_jupyterlab(browser, moves, smoke):
+    """Yield the same for every explorer in JupyterLab with a live kernel."""
+    import nbformat
+
+    with _jupyterlab() as lab:
+        for path in sorted((ROOT / "chapters").glob(f"{SMOKE if smoke else '*'}.ipynb")):
+            lab.put(path.name, nbformat.read(path, as_version=4))
+            page = browser.new_page(viewport={"width": 1400, "height": 1000})
+            lab.run_all(page, path.name)
+            boxes = page.locator(".jp-OutputArea-output .widget-vbox")
+            boxes.first.wait_for()
+            for number in range(boxes.count()):
+                yield path.stem, number, _round_trips(page, boxes.nth(number), moves)
+            page.close()
 
 
 def _round_trips(page, box, moves):
-    """Return the milliseconds of so many steps of a box's first slider, to and fro. One more step warms up."""
+    """Return the milliseconds of so many steps of a box's first slider, from end to end. One more step warms up."""
     box.evaluate(IN_JUPYTERLAB)
-    handle = box.locator(".noUi-handle").first
+    handle, key = box.locator(".noUi-handle").first, "ArrowRight"
     handle.focus()
-    at_the_end = handle.get_attribute("aria-valuenow") == handle.get_attribute("aria-valuemax")
-    keys = ("ArrowLeft", "ArrowRight") if at_the_end else ("ArrowRight", "ArrowLeft")
     for move in range(moves + 1):
-        page.keyboard.press(keys[move % 2])
+        now, last = (handle.get_attribute(f"aria-value{which}") for which in ("now", "max"))
+        key = {last: "ArrowLeft", "0.0": "ArrowRight"}.get(now, key)
+        page.keyboard.press(key)
         page.wait_for_function("count => window.roundTrips.length === count", arg=move + 1)
     return page.evaluate("window.roundTrips")[1:]
 
@@ -146,13 +149,12 @@ def _chromium():
 def _jupyterlab():
     """Start the JupyterLab that the browser tests use."""
     sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
-    import nbformat
     from test_jupyterlab import Lab
 
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder))
         try:
             lab.wait()
-            yield lab, nbformat.read(ROOT / "chapters" / f"{CHAPTER}.ipynb", as_version=4)
+            yield lab
         finally:
             lab.stop()

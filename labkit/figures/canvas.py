@@ -70,7 +70,7 @@ class Drawing(Figure):
             *(ax.get_title(at) for ax in self.axes for at in ("left", "center", "right")),
         ]
         for ax in chain.from_iterable((ax, *ax.child_axes) for ax in self.axes):  # a second axis is a child
-            for axis in (ax.xaxis, ax.yaxis):
+            for axis in (ax.xaxis, ax.yaxis) if ax.axison else ():
                 ticks = (tick.get_text() for tick in axis.get_ticklabels())
                 written.append((axis.get_label_text(), *ticks, *axis.get_view_interval()))
         return tuple(written)
@@ -85,19 +85,24 @@ def static():
     return bool(os.environ.get("LABKIT_STATIC"))
 
 
-def canvas(height=2.6, width=WIDTH, **subplots):
+def canvas(height=2.6, width=WIDTH, layout="constrained", mosaic=None, **subplots):
     """Return a new drawing and its axes, as `matplotlib.pyplot.subplots` would.
 
     Parameters
     ----------
     height, width : float
         Size in inches.
+    layout : "constrained" or None
+        Whether the axes leave room for what is written around them, however long. Otherwise they keep their places,
+        which `gridspec_kw` can give.
+    mosaic : list of lists of str, optional
+        The names of the axes as they lie in rows and columns, "." for an empty place, for `Figure.subplot_mosaic`.
     **subplots
-        Passed on to `Figure.subplots`.
+        Passed on to it, or without a mosaic to `Figure.subplots`.
 
     Returns
     -------
-    Drawing, Axes or array of Axes
+    Drawing, Axes or array of Axes or dict of Axes
 
     Examples
     --------
@@ -105,8 +110,8 @@ def canvas(height=2.6, width=WIDTH, **subplots):
     >>> len(fig.axes)
     2
     """
-    fig = Drawing(figsize=(width, height), layout="constrained")
-    axes = fig.subplots(**subplots)
+    fig = Drawing(figsize=(width, height), layout=layout)
+    axes = fig.subplot_mosaic(mosaic, **subplots) if mosaic else fig.subplots(**subplots)
     for ax in fig.axes:
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize=FONT_SIZE)

@@ -48,11 +48,13 @@ def tile_walk(scores, values, tile, tops, counted, path, target):
         Top: the scores, a tile shaded, with the running maximum. Below: what each key counts, and the output's path.
     """
     n, seen = len(scores), tile * (len(tops) - 1)
-    fig, ((upper, corner), (lower, plane)) = canvas(height=3.7, nrows=2, ncols=2, width_ratios=[1.3, 1])
+    fig, axes = canvas(height=3.7, mosaic=[["scores", "."], ["counts", "plane"]], width_ratios=[1.3, 1])
+    upper, lower, plane = axes.values()
     for ax in (upper, lower):
         for start in range(0, n, 2 * tile):
             ax.axvspan(start - 0.5, start + tile - 0.5, color=GREY, alpha=0.15, linewidth=0)
-        ax.set(xlim=(-0.5, n - 0.5), xticks=range(0, n, 2))
+        ax.set(xlim=(-0.5, n - 0.5), xticks=range(0, n, 4))
+    upper.tick_params(labelbottom=False)  # they are those below
     finite = np.flatnonzero(scores > -np.inf)
     for at, colour, name in ((finite[finite < seen], BLUE, "seen"), (finite[finite >= seen], GREY, "still to come")):
         upper.plot(at, scores[at], "o", color=colour, markersize=5, label=name)
@@ -61,11 +63,12 @@ def tile_walk(scores, values, tile, tops, counted, path, target):
     low, high = scores[finite].min(), scores[finite].max()
     upper.set(ylim=(low - 0.1 * (high - low), high + 0.1 * (high - low)), ylabel="score")
     lower.bar(np.arange(n), counted, color=BLUE)
-    lower.set(ylim=(0, 1.05), xlabel="key (shaded: every other tile)", ylabel="counts as")
+    lower.set(ylim=(0, 1.05), yticks=(0, 0.5, 1), xlabel="key (shaded: every other tile)", ylabel="counts as")
     _plane(plane, values, path, target)
-    corner.axis("off")
+    for ax in (upper, plane):
+        ax.locator_params(axis="y", nbins=3)
     handles = [*upper.get_legend_handles_labels()[0], *plane.get_legend_handles_labels()[0]]
-    corner.legend(handles=handles, fontsize=FONT_SIZE, frameon=False, loc="center")
+    fig.legend(handles=handles, fontsize=FONT_SIZE, frameon=False, loc="center", bbox_to_anchor=(0.82, 0.77))
     return fig
 
 

@@ -59,18 +59,17 @@ def changed_outputs(weights, moved, changed, labels, limit):
         change.
     """
     T = len(moved)
-    fig, (left, right) = canvas(ncols=2, height=2.9, sharey=True, width_ratios=[1.2, 1])
+    fig, (left, right) = canvas(ncols=2, height=2.9, width_ratios=[1.2, 1])
     _cells(left, weights, BLUE)
     left.add_patch(Rectangle((changed, 0), 1, T, fill=False, edgecolor=ORANGE, linewidth=2, clip_on=False))
     _axes(left, (T, T))
     left.set_yticks(np.arange(T) + 0.5, labels)
-    left.set_title("attention weights", fontsize=FONT_SIZE)
+    left.set_title("attention weights", fontsize=FONT_SIZE, y=1)
     colours = [RED if query < changed else BLUE for query in range(T)]
     right.barh(np.arange(T) + 0.5, moved, height=0.6, color=colours)
     right.axhline(changed, color=ORANGE, linewidth=1)
-    right.set(xlim=(0, limit), xlabel="how far the output moved")
-    right.set_title("red: before the changed token", fontsize=FONT_SIZE)
-    right.tick_params(axis="y", length=0)
+    right.set(xlim=(0, limit), ylim=(T, 0), yticks=[], xlabel="how far the output moved")
+    right.set_title("red: before the changed token", fontsize=FONT_SIZE, y=1)
     return fig
 
 
@@ -156,7 +155,10 @@ def _cells(ax, strengths, colour):
     for (i, j), strength in np.ndenumerate(np.asarray(strengths)):
         if strength > 0:
             alpha = opacity(strength)
-            ax.add_patch(Rectangle((j, i), 1, 1, color=colour, linewidth=0, alpha=alpha, gid=f"cell-{panel}-{i}-{j}"))
+            style = {"color": colour, "linewidth": 0, "alpha": alpha, "gid": f"cell-{panel}-{i}-{j}"}
+            ax.add_artist(
+                Rectangle((j, i), 1, 1, **style)
+            )  # add_patch would measure each for the limits, which are set
 
 
 def _axes(ax, shape):

@@ -97,20 +97,21 @@ def shift_and_scale(x, scale, shift):
         vector before as rings.
     """
     given, ones = moved(x, scale, shift), np.ones(len(x))
-    fig, axes = canvas(ncols=3, height=2.4)
+    places = {"left": 0.15, "right": 0.99, "bottom": 0.2, "top": 0.89, "wspace": 0.35}
+    fig, axes = canvas(ncols=3, height=2.4, layout=None, gridspec_kw=places)  # they stay, however long the numbers get
     axes[0].bar(np.arange(len(x)), given, color=GREY)
-    axes[0].set_title("given", fontsize=FONT_SIZE)
+    axes[0].set_title("given", fontsize=FONT_SIZE, y=1)
     axes[0].set_ylabel("value", fontsize=FONT_SIZE)
     for ax, norm, name, colour in zip(
         axes[1:], (layer_norm, rms_norm), ("LayerNorm", "RMSNorm"), (BLUE, ORANGE), strict=True
     ):
         ax.bar(np.arange(len(x)), norm(given, ones), color=colour)
         ax.plot(np.arange(len(x)), norm(np.asarray(x), ones), "o", color=RED, fillstyle="none", markersize=5)
-        ax.set_title(name, fontsize=FONT_SIZE)
+        ax.set_title(name, fontsize=FONT_SIZE, y=1)
         ax.set_ylim(-2.4, 2.4)
     for ax in axes:
         ax.axhline(0, color=GREY, linewidth=0.8)
-        ax.set(xticks=range(len(x)), xlabel="entry")
+        ax.set(xticks=range(0, len(x), 2), xlabel="entry")
         ax.locator_params(axis="y", nbins=4)
     return fig
 

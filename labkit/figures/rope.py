@@ -245,7 +245,8 @@ def bands(before, after, factor, trained):
     for length, name in ((trained, "trained"), (trained * factor, "wanted")):
         ax.axvline(length, color=GREY, linewidth=0.9, linestyle=":")
         ax.text(length, 1.09, f" {name}", fontsize=FONT_SIZE, ha="left", va="center")
-    ax.set(xscale="log", xlim=(4, 4e7), ylim=(0, 1.15), yticks=(0, 0.25, 0.5, 0.75, 1))
+    ax.set(xscale="log", xlim=(4, 4e7), ylim=(0, 1.15), yticks=(0, 0.5, 1))
+    ax.set_xticks([10, 1_000, 100_000, 10_000_000], ["10", "1,000", "100,000", "10,000,000"])
     ax.set(xlabel="wavelength before (positions; dotted: context lengths)", ylabel="new frequency / old")
     ax.minorticks_off()
     fig.legend(fontsize=FONT_SIZE, frameon=False, loc="outside upper center", ncols=3)

@@ -29,7 +29,7 @@ def walk(scores, tops, counted, path):
 def test_tile_walk_draws_scores_counts_and_path():
     path = [[1.0, 0.5], [2.0, 0.25]]
     fig = walk([0.5, -1.0, -np.inf, 2.0, 1.0], [-np.inf, 0.5, 2.0], [0.2, 0.05, 0, 1, 0], path)
-    upper, corner, lower, plane = fig.axes
+    upper, lower, plane = fig.axes
     lines = labelled(upper)
     assert lines["seen"].get_xydata().tolist() == [[0, 0.5], [1, -1], [3, 2]]
     assert lines["still to come"].get_xydata().tolist() == [[4, 1]]
@@ -41,13 +41,13 @@ def test_tile_walk_draws_scores_counts_and_path():
     assert points["attention's answer"].get_xydata().tolist() == [[2.5, 1.5]]
     assert points["output so far"].get_xydata().tolist() == [[2, 0.25]]
     assert any(line.get_xydata().tolist() == path for line in plane.lines)
-    names = {text.get_text() for text in corner.get_legend().get_texts()}
+    names = {text.get_text() for text in fig.legends[0].get_texts()}
     assert names == {"seen", "still to come", "running maximum", "values", "attention's answer", "output so far"}
 
 
 def test_tile_walk_shades_every_other_tile_and_starts_empty():
     fig = walk([0.5, -1.0, 3.0, 2.0, 1.0], [-np.inf], np.zeros(5), np.zeros((0, 2)))
-    upper, _, lower, plane = fig.axes
+    upper, lower, plane = fig.axes
     for ax in (upper, lower):
         spans = [patch for patch in ax.patches if patch.get_alpha()]
         assert [(patch.get_x(), patch.get_width()) for patch in spans] == [(-0.5, 2), (3.5, 2)]
