@@ -503,6 +503,7 @@ def _attend(q, k, v, mask, scale, return_weights, block=128):
     """
     T, S, mask = q.shape[-2], k.shape[-2], None if mask is None else np.asarray(mask)
     usual = mask is None or (mask.shape == (T, S) and mask.dtype.kind in "bf")
+    usual = usual and k.shape[:-1] == v.shape[:-1]
     if not usual or 1 < T <= block:
         return scaled_dot_product_attention(q, k, v, mask, scale, return_weights=True)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale

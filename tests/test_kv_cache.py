@@ -116,6 +116,17 @@ def test_a_scale_of_ones_own_and_leading_axes_that_broadcast():
         np.testing.assert_allclose(out[a, b], expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("T", [1, 3, 140])
+def test_values_may_have_leading_axes_that_keys_lack(T):
+    q, k, v = data(2, T, 4), data(1, 6, 4), data(3, 1, 6, 2)
+    out, weights = grouped_query_attention(q, k, v, return_weights=True)
+    assert out.shape == (3, 2, T, 2)
+    for b in range(3):
+        expected, shares = scaled_dot_product_attention(q, repeat_kv(k, 2), repeat_kv(v[b], 2), return_weights=True)
+        np.testing.assert_allclose(out[b], expected, rtol=1e-12)
+        np.testing.assert_allclose(np.broadcast_to(weights, (3, 2, T, 6))[b], shares, rtol=1e-12)
+
+
 def masks_for(T, S):
     """Return masks of every kind that may be passed for 4 query heads in groups of 2."""
     rng = np.random.default_rng([T, S])

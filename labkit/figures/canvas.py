@@ -18,7 +18,9 @@ from PIL import Image
 # Mid-tones: each has a contrast of at least 3 : 1 against white and against the dark theme's background.
 BLUE, ORANGE, GREEN, RED, GREY = "#2f7fd6", "#d36a22", "#2b9660", "#d8504d", "#808080"
 
+# A reader's own settings must not move axes that have their places.
 NO_LAYOUT = {"figure.autolayout": False, "figure.constrained_layout.use": False}
+
 FONT_SIZE = 8.5
 WIDTH = 5.2  # inches, which is 374 points: about the width of a phone, so that text stays legible there
 
