@@ -45,19 +45,22 @@ IN_THE_PAGE = f"""async ([number, moves]) => {{
     return milliseconds;
 }}"""
 
-# From the key that moves a slider to the frame that shows the picture that the kernel sent back.
+# From the key that moves a slider to the frame that shows the picture that came back, the first for each key.
 IN_JUPYTERLAB = f"""(box) => {{
     {PAINTED}
-    let start, picture = box.querySelector("svg");
+    let start, picture;
     window.roundTrips = [];
-    box.addEventListener("keydown", () => {{ start = performance.now(); }}, true);
+    box.addEventListener("keydown", () => {{
+        start = performance.now();
+        picture = box.querySelector("svg");
+    }}, true);
     new MutationObserver(async () => {{
-        const drawn = box.querySelector("svg");
-        if (!drawn || drawn === picture) return;
-        picture = drawn;
+        const pressed = start, drawn = box.querySelector("svg");
+        if (!pressed || !drawn || drawn === picture) return;
+        start = undefined;
         await new Promise(requestAnimationFrame);
         await painted();
-        window.roundTrips.push(performance.now() - start);
+        window.roundTrips.push(performance.now() - pressed);
     }}).observe(box, {{ childList: true, subtree: true }});
 }}"""
 
@@ -118,14 +121,15 @@ def _in_jupyterlab(browser, moves, smoke):
             for number in range(boxes.count()):
                 yield path.stem, number, _round_trips(page, boxes.nth(number), moves)
             page.close()
+            lab.stop_kernels()
 
 
 def _round_trips(page, box, moves):
     """Return the milliseconds of so many steps of a box's first slider, from end to end. One more step warms up."""
     box.evaluate(IN_JUPYTERLAB)
     handle, key = box.locator(".noUi-handle").first, "ArrowRight"
-    handle.focus()
     for move in range(moves + 1):
+        handle.focus()
         now, last = (handle.get_attribute(f"aria-value{which}") for which in ("now", "max"))
         key = {last: "ArrowLeft", "0.0": "ArrowRight"}.get(now, key)
         page.keyboard.press(key)

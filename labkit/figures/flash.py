@@ -53,8 +53,8 @@ def tile_walk(scores, values, tile, tops, counted, path, target):
     for ax in (upper, lower):
         for start in range(0, n, 2 * tile):
             ax.axvspan(start - 0.5, start + tile - 0.5, color=GREY, alpha=0.15, linewidth=0)
-        ax.set(xlim=(-0.5, n - 0.5), xticks=range(0, n, 4))
-    upper.tick_params(labelbottom=False)  # they are those below
+        ax.set(xlim=(-0.5, n - 0.5))
+    upper.set_xticks([])  # they are those below
     finite = np.flatnonzero(scores > -np.inf)
     for at, colour, name in ((finite[finite < seen], BLUE, "seen"), (finite[finite >= seen], GREY, "still to come")):
         upper.plot(at, scores[at], "o", color=colour, markersize=5, label=name)
@@ -63,10 +63,17 @@ def tile_walk(scores, values, tile, tops, counted, path, target):
     low, high = scores[finite].min(), scores[finite].max()
     upper.set(ylim=(low - 0.1 * (high - low), high + 0.1 * (high - low)), ylabel="score")
     lower.bar(np.arange(n), counted, color=BLUE)
-    lower.set(ylim=(0, 1.05), yticks=(0, 0.5, 1), xlabel="key (shaded: every other tile)", ylabel="counts as")
+    lower.set(
+        ylim=(0, 1.05),
+        xticks=range(0, n, 4),
+        yticks=(0, 0.5, 1),
+        xlabel="key (shaded: every other tile)",
+        ylabel="counts as",
+    )
     _plane(plane, values, path, target)
     for ax in (upper, plane):
         ax.locator_params(axis="y", nbins=3)
+    plane.locator_params(axis="x", nbins=3)
     handles = [*upper.get_legend_handles_labels()[0], *plane.get_legend_handles_labels()[0]]
     fig.legend(handles=handles, fontsize=FONT_SIZE, frameon=False, loc="center", bbox_to_anchor=(0.82, 0.77))
     return fig

@@ -111,8 +111,8 @@ def shift_and_scale(x, scale, shift):
         ax.set_ylim(-2.4, 2.4)
     for ax in axes:
         ax.axhline(0, color=GREY, linewidth=0.8)
-        ax.set(xticks=range(0, len(x), 2), xlabel="entry")
-        ax.locator_params(axis="y", nbins=4)
+        ax.set(xticks=(0, len(x) - 1), xlabel="entry")
+        ax.locator_params(axis="y", nbins=3)
     return fig
 
 

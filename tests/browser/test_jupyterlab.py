@@ -99,7 +99,7 @@ class Lab:
         """Open a notebook of the folder in a page, run all its cells, and wait until they are done."""
         page.goto(f"{self.address}/lab/tree/{path}?reset")
         page.locator(".jp-Notebook").wait_for()
-        page.wait_for_function(READY)
+        page.wait_for_function(READY, timeout=120_000)
         page.get_by_role("menuitem", name="Run", exact=True).click()
         page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
         page.wait_for_function(DONE, timeout=120_000)
