@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import importlib
 import os
 import platform
 import statistics
@@ -56,6 +57,11 @@ class Result:
 
     def as_dict(self):
         return {"rows": [row.as_dict() for row in self.rows], "series": self.series}
+
+
+def group(name, smoke=False):
+    """Run a group of the benchmarks in this process and return its result as plain dicts."""
+    return importlib.import_module(f"benchmarks.{name}").run(smoke).as_dict()
 
 
 def alternate(contestants, rounds=ROUNDS, calls=1):

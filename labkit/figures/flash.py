@@ -71,9 +71,8 @@ def tile_walk(scores, values, tile, tops, counted, path, target):
         ylabel="counts as",
     )
     _plane(plane, values, path, target)
-    for ax in (upper, plane):
-        ax.locator_params(axis="y", nbins=3)
-    plane.locator_params(axis="x", nbins=3)
+    upper.locator_params(axis="y", nbins=3)
+    plane.set(xticks=[], yticks=[])  # what counts is where the output lies among the values
     handles = [*upper.get_legend_handles_labels()[0], *plane.get_legend_handles_labels()[0]]
     fig.legend(handles=handles, fontsize=FONT_SIZE, frameon=False, loc="center", bbox_to_anchor=(0.82, 0.77))
     return fig
