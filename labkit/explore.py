@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labkit.figures.canvas import static
+from labkit.figures.canvas import short, static
 
 MAX_FRAMES = 120
 
@@ -208,8 +208,8 @@ class Explorer:
         if self._cut is None:
             self._cut = _cut(self.picture(**self.start), f"{self.id}-", self.marks)
         pieces, marks = self._cut
-        values = {group: _flat(_call(function, setting)) for group, (_, function) in self.marks.items()}
-        filled = (piece + html.escape(str(values[group][i])) for piece, (group, i) in zip(pieces, marks, strict=False))
+        values = {group: np.ravel(_call(function, setting)) for group, (_, function) in self.marks.items()}
+        filled = (piece + fill(values[group][i]) for piece, (group, i, fill) in zip(pieces, marks, strict=False))
         return "".join([*filled, pieces[-1]])
 
     def html(self):
@@ -265,18 +265,34 @@ class Explorer:
         return f'<dl class="explorer-numbers" aria-live="polite">{cells}</dl>'
 
 
+# Where matplotlib writes an opacity, which it leaves out where it is 1: last in a text, behind the colour in a patch.
+_TEXT_STYLE = re.compile(r' style="([^"]*?)(?:; opacity: [\d.]+)?(?=")')
+_PATCH_STYLE = re.compile(r' style="(fill: [^;"]+)(?:; opacity: [\d.]+)?')
+
+
 def _cut(svg, prefix, marks):
-    """Cut a picture where its marks have their opacity or text. Return the pieces, and each cut's group and number."""
+    """Cut a picture where its marks have their opacity or text.
+
+    Return the pieces, and for each cut its group, its number, and what writes a value there as a drawing would.
+    """
     pieces, cuts, done = [], [], 0
     for mark in re.finditer(rf'<g id="{prefix}({"|".join(map(re.escape, marks))})-(\d+)">\s*<[^>]*>', svg):
         group, i = mark.groups()
         if marks[group][0] == "text":
-            piece, stop = svg[done : mark.end()], svg.index("<", mark.end())
+            piece, fill, stop = svg[done : mark.end()], _text, svg.index("<", mark.end())
         else:
-            stop = svg.index('"', svg.index(' style="', mark.start()) + len(' style="'))
-            piece = f"{svg[done:stop]}; opacity: "  # of two declarations the later one counts
-        pieces, cuts, done = [*pieces, piece], [*cuts, (group, int(i))], stop
+            style = (_TEXT_STYLE if "<text" in mark.group() else _PATCH_STYLE).search(svg, mark.start())
+            piece, fill, stop = svg[done : style.end(1)], _opacity, style.end()
+        pieces, cuts, done = [*pieces, piece], [*cuts, (group, int(i), fill)], stop
     return [*pieces, svg[done:]], cuts
+
+
+def _text(value):
+    return html.escape(str(value), quote=False)
+
+
+def _opacity(value):
+    return "" if value == 1 else f"; opacity: {short(f'{value:f}')}"
 
 
 @contextlib.contextmanager

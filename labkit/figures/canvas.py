@@ -144,11 +144,20 @@ def page_svg(text, prefix=""):
     text = re.sub(r"#000000\b|#262626\b", "currentColor", text)
     text = re.sub(r"'DejaVu Sans'[^;\"]*sans-serif", "'DejaVu Sans', Verdana, sans-serif", text)
     text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
-    text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"\d+\.\d{4,}", _shorter, tag.group()), text)
+    text = re.sub(
+        r"<[^>]+>", lambda tag: re.sub(r"\d+\.\d{4,}", lambda number: short(number.group()), tag.group()), text
+    )
     for pattern in (r'(\bid=")', r'(xlink:href="#)', r"(url\(#)"):
         text = re.sub(pattern, rf"\g<1>{prefix}", text)
     return re.sub(r"\n\s*", "\n", text).strip()
 
 
-def _shorter(number):
-    return f"{float(number.group()):.3f}".rstrip("0").rstrip(".")
+def short(number):
+    """Write a number, given as text, to thousandths.
+
+    Examples
+    --------
+    >>> short("0.123456"), short("1.0000")
+    ('0.123', '1')
+    """
+    return f"{float(number):.3f}".rstrip("0").rstrip(".")
